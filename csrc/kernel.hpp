@@ -1,0 +1,89 @@
+// The arithmetic of one row over contiguous arrays, in loops that vectorise. The
+// same source is compiled for AVX2 and for any machine, and picked at run time;
+// every operation rounds once and sums have a fixed shape, so both give the same bits.
+#pragma once
+
+#include <cstddef>
+
+#include "optim.hpp"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define PQR_AVX2 __attribute__((target("avx2")))
+#endif
+#define PQR_INLINE inline __attribute__((always_inline))
+
+namespace pqr {
+
+constexpr std::size_t lanes = 8;  // arrays are padded to a multiple of it, with x = 0
+
+inline bool has_avx2() {
+#ifdef PQR_AVX2
+  return __builtin_cpu_supports("avx2") != 0;
+#else
+  return false;
+#endif
+}
+
+// The row's sum: `lanes` strided partial sums, then a fixed tree.
+PQR_INLINE double sum_of_products(const float* w, const float* x, std::size_t size) {
+  float part[lanes] = {};
+  for (std::size_t i = 0; i < size; i += lanes) {
+    for (std::size_t l = 0; l < lanes; ++l) part[l] += w[i + l] * x[i + l];
+  }
+  const double even = (double{part[0]} + part[4]) + (double{part[2]} + part[6]);
+  const double odd = (double{part[1]} + part[5]) + (double{part[3]} + part[7]);
+  return even + odd;
+}
+
+template <class Optimizer>
+struct Kernel {
+  // w = weight(slot); returns w . x
+  static PQR_INLINE double weigh_any(const Optimizer& optimizer, const float* __restrict z,
+                                     const float* __restrict root_n, const float* __restrict x,
+                                     float* __restrict w, std::size_t size) {
+    for (std::size_t i = 0; i < size; ++i) w[i] = optimizer.weight({z[i], root_n[i]});
+    return sum_of_products(w, x, size);
+  }
+
+  // slot = step(slot, w, slope * x)
+  static PQR_INLINE void step_any(const Optimizer& optimizer, float* __restrict z,
+                                  float* __restrict root_n, const float* __restrict x,
+                                  const float* __restrict w, float slope, std::size_t size) {
+    for (std::size_t i = 0; i < size; ++i) {
+      const Slot<float> next = optimizer.step({z[i], root_n[i]}, w[i], slope * x[i]);
+      z[i] = next.z;
+      root_n[i] = next.root_n;
+    }
+  }
+
+#ifdef PQR_AVX2
+  PQR_AVX2 static double weigh_avx2(const Optimizer& optimizer, const float* z, const float* root_n,
+                                    const float* x, float* w, std::size_t size) {
+    return weigh_any(optimizer, z, root_n, x, w, size);
+  }
+  PQR_AVX2 static void step_avx2(const Optimizer& optimizer, float* z, float* root_n,
+                                 const float* x, const float* w, float slope, std::size_t size) {
+    step_any(optimizer, z, root_n, x, w, slope, size);
+  }
+#endif
+
+  static double weigh(bool avx2, const Optimizer& optimizer, const float* z, const float* root_n,
+                      const float* x, float* w, std::size_t size) {
+#ifdef PQR_AVX2
+    if (avx2) return weigh_avx2(optimizer, z, root_n, x, w, size);
+#endif
+    (void)avx2;
+    return weigh_any(optimizer, z, root_n, x, w, size);
+  }
+
+  static void step(bool avx2, const Optimizer& optimizer, float* z, float* root_n, const float* x,
+                   const float* w, float slope, std::size_t size) {
+#ifdef PQR_AVX2
+    if (avx2) return step_avx2(optimizer, z, root_n, x, w, slope, size);
+#endif
+    (void)avx2;
+    step_any(optimizer, z, root_n, x, w, slope, size);
+  }
+};
+
+}  // namespace pqr

@@ -1,0 +1,104 @@
+// Feature names <-> indices. A name is what a person calls a feature; each has
+// one index and each index at most one name.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "table.hpp"
+
+namespace pqr {
+
+class Names {
+ public:
+  std::size_t size() const { return indices_.size(); }
+  std::uint64_t next_feature() const { return next_feature_; }
+
+  // nullptr when nobody has that name.
+  const std::uint32_t* find(std::string_view name) const {
+    if (buckets_.empty()) return nullptr;
+    const std::uint32_t entry = buckets_[bucket(name)];
+    return entry == free ? nullptr : &indices_[entry];
+  }
+
+  // Empty when the feature has no name.
+  std::string_view name(std::uint32_t index) const {
+    const std::uint32_t* above = by_index_.find(index);
+    return above && *above ? entry_name(*above - 1) : std::string_view{};
+  }
+
+  // False when the name or the index is taken.
+  bool add(std::uint32_t index, std::string_view name) {
+    if (2 * (indices_.size() + 1) > buckets_.size()) grow();
+    std::uint32_t& entry = buckets_[bucket(name)];
+    bool moved = false;
+    std::uint32_t* above = by_index_.make(index, moved);
+    if (entry != free || *above != 0) return false;
+    entry = static_cast<std::uint32_t>(indices_.size());
+    *above = entry + 1;
+    indices_.push_back(index);
+    bytes_.append(name);
+    ends_.push_back(bytes_.size());
+    if (next_feature_ <= index) next_feature_ = std::uint64_t{index} + 1;
+    return true;
+  }
+
+  // In order of index.
+  template <class Visit>
+  void each_sorted(Visit visit) const {
+    by_index_.each_sorted([&](std::uint32_t index, std::uint32_t above) {
+      if (above) visit(index, entry_name(above - 1));
+    });
+  }
+
+ private:
+  static constexpr std::uint32_t free = 0xFFFFFFFFu;
+
+  std::string bytes_;  // all names, one after the other
+  std::vector<std::uint64_t> ends_;
+  std::vector<std::uint32_t> indices_;
+  std::vector<std::uint32_t> buckets_;  // entries, by hash; at most half full
+  Table<std::uint32_t> by_index_;       // entry + 1
+  std::uint64_t next_feature_ = 0;
+
+  std::string_view entry_name(std::uint32_t entry) const {
+    const std::uint64_t begin = entry == 0 ? 0 : ends_[entry - 1];
+    return {bytes_.data() + begin, static_cast<std::size_t>(ends_[entry] - begin)};
+  }
+
+  // Eight bytes at a time, each mixed in by a multiplication.
+  static std::uint64_t hash(std::string_view name) {
+    std::uint64_t h = name.size();
+    const char* at = name.data();
+    std::size_t left = name.size();
+    for (; left >= 8; at += 8, left -= 8) h = mix(h, at, 8);
+    return left > 0 ? mix(h, at, left) : h;
+  }
+  static std::uint64_t mix(std::uint64_t h, const char* at, std::size_t size) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at, size);
+    h = (h ^ word) * 0x9E3779B97F4A7C15ull;
+    return h ^ (h >> 29);
+  }
+
+  // Where the name is, or where it would go.
+  std::size_t bucket(std::string_view name) const {
+    const std::size_t mask = buckets_.size() - 1;
+    for (std::size_t at = static_cast<std::size_t>(hash(name)) & mask;; at = (at + 1) & mask) {
+      if (buckets_[at] == free || entry_name(buckets_[at]) == name) return at;
+    }
+  }
+
+  void grow() {
+    buckets_.assign(buckets_.empty() ? 16 : 2 * buckets_.size(), free);
+    for (std::uint32_t entry = 0; entry < indices_.size(); ++entry) {
+      buckets_[bucket(entry_name(entry))] = entry;
+    }
+  }
+};
+
+}  // namespace pqr

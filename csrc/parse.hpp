@@ -1,0 +1,99 @@
+// libsvm text to rows and back. Nothing here does I/O or throws on bad input, and
+// nothing reads past the end of the text it is given.
+//
+//   label[:weight] [qid:N] index:value index:value ... [# comment]
+//
+// Separators are spaces and tabs, lines end in LF or CRLF, blank lines and
+// comments are passed over.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "row.hpp"
+
+namespace pqr {
+
+enum class Bad : std::uint8_t {
+  looks_like_vw,
+  looks_like_csv,
+  label_not_number,
+  label_not_finite,
+  label_not_click,
+  weight_not_number,
+  weight_not_finite,
+  weight_negative,
+  weight_too_large,
+  index_not_number,
+  index_negative,
+  index_too_large,
+  colon_missing,
+  value_missing,
+  value_not_number,
+  value_not_finite,
+  value_too_large,
+  value_trailing,
+  control_byte,
+  sum_not_finite,
+  line_too_long,
+};
+
+// What to tell a person, in the order of Bad; {} stands for the offending text.
+inline constexpr std::array bad_messages{
+    "the '|' looks like Vowpal Wabbit text; a libsvm row is 'label index:value index:value ...'",
+    "the ',' looks like CSV, or several labels; a libsvm row is 'label index:value ...'",
+    "label {} is not a number",
+    "label {} is not finite",
+    "label {} is not a click; labels must be 0/1 or -1/1 for logistic loss, and --loss squared "
+    "takes any number",
+    "weight {} is not a number",
+    "weight {} is not finite",
+    "weight {} is negative",
+    "weight {} is too large for a 32-bit float",
+    "index {} is not a whole number",
+    "index {} is negative (indices go from 0 to 4294967295)",
+    "index {} is too large (indices go from 0 to 4294967295)",
+    "expected ':' and a value after index {}",
+    "expected a value after ':'",
+    "value {} is not a number",
+    "value {} is not finite",
+    "value {} is too large for a 32-bit float",
+    "unexpected {} after a value",
+    "control byte in {}; is this a text file?",
+    "the values of a repeated index add up to more than a 32-bit float can hold",
+    "the line is longer than 64 MiB",
+};
+static_assert(bad_messages.size() == static_cast<std::size_t>(Bad::line_too_long) + 1);
+
+inline const char* message(Bad kind) { return bad_messages[static_cast<std::size_t>(kind)]; }
+
+inline constexpr std::size_t max_line_bytes = std::size_t{64} << 20;
+
+struct BadRow {
+  Bad kind;
+  std::int64_t line;   // from 1, as counted from first_line
+  std::int64_t byte;   // from 1 within the line: where the offending text starts
+  std::size_t offset;  // the row's bytes in the text, without its line end
+  std::size_t length;
+};
+
+struct Parsed {
+  std::size_t consumed;  // bytes of whole lines; the rest belongs before the next text
+  std::int64_t lines;
+};
+
+// Adds the rows of whole lines to `rows`. A last line without a newline counts as whole only when
+// `last` says that nothing follows. With `clicks`, labels must be 0/1 or -1/1 and are stored as
+// 0/1. Bad rows are left out and noted in `bad`; without `skip` the first one ends the parse,
+// neither consumed nor counted.
+Parsed parse_libsvm(const char* text, std::size_t size, bool last, bool clicks, bool skip,
+                    std::int64_t first_line, RowBuffer& rows, std::vector<BadRow>& bad);
+
+// Appends the text of `rows` rows, such that parsing it gives the same bits again.
+void format_libsvm(const std::int64_t* indptr, const std::uint32_t* indices, const float* values,
+                   const double* labels, const float* weights, std::size_t rows, std::string& out);
+
+}  // namespace pqr

@@ -1,0 +1,130 @@
+// Row: one example, as a view. RowBuffer: the one owner of rows, and the one
+// place where a row is put in canonical form: indices strictly rising, repeats
+// summed, zeros left out.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace pqr {
+
+struct Row {
+  const std::uint32_t* indices;
+  const float* values;
+  std::size_t size;
+};
+
+// Many canonical rows in somebody else's arrays. Rows without labels only predict.
+struct Rows {
+  const std::int64_t* indptr;
+  const std::uint32_t* indices;
+  const float* values;
+  const double* labels;
+  const float* weights;
+  std::size_t size;
+
+  Row operator[](std::size_t r) const {
+    return {indices + indptr[r], values + indptr[r],
+            static_cast<std::size_t>(indptr[r + 1] - indptr[r])};
+  }
+};
+
+// A canonical row can be learned as it is.
+inline bool is_canonical(const std::uint32_t* indices, const float* values, std::size_t size) {
+  bool good = size == 0 || values[0] != 0.0f;
+  for (std::size_t i = 1; i < size; ++i) {
+    good &= (indices[i] > indices[i - 1]) & (values[i] != 0.0f);
+  }
+  return good;
+}
+
+class RowBuffer {
+ public:
+  std::vector<std::int64_t> indptr{0};
+  std::vector<std::uint32_t> indices;
+  std::vector<float> values;
+  std::vector<double> labels;
+  std::vector<float> weights;
+  std::vector<std::int64_t> lines;  // where each row stood in its file, from 1
+
+  std::size_t rows() const { return labels.size(); }
+
+  Rows view() const {
+    return {indptr.data(), indices.data(), values.data(), labels.data(), weights.data(), rows()};
+  }
+
+  void push(std::uint32_t index, float value) {
+    indices.push_back(index);
+    values.push_back(value);
+  }
+
+  void push(const std::uint32_t* more_indices, const float* more_values, std::size_t count) {
+    indices.insert(indices.end(), more_indices, more_indices + count);
+    values.insert(values.end(), more_values, more_values + count);
+  }
+
+  void reserve(std::size_t row_count, std::size_t feature_count) {
+    indptr.reserve(row_count + 1);
+    labels.reserve(row_count);
+    weights.reserve(row_count);
+    lines.reserve(row_count);
+    indices.reserve(feature_count);
+    values.reserve(feature_count);
+  }
+
+  // Closes the row that push() has filled. False, and the row is gone, when the
+  // sum of a repeated feature is not finite.
+  bool end_row(double label, float weight, std::int64_t line) {
+    if (!canonicalise()) {
+      drop_row();
+      return false;
+    }
+    indptr.push_back(static_cast<std::int64_t>(indices.size()));
+    labels.push_back(label);
+    weights.push_back(weight);
+    lines.push_back(line);
+    return true;
+  }
+
+  // Forgets what push() has added since the last end_row().
+  void drop_row() {
+    indices.resize(static_cast<std::size_t>(indptr.back()));
+    values.resize(indices.size());
+  }
+
+ private:
+  std::vector<std::pair<std::uint32_t, float>> scratch_;
+
+  // Repeats are summed in order of value, in double, so that the order in which
+  // they were given cannot show.
+  bool canonicalise() {
+    const auto begin = static_cast<std::size_t>(indptr.back());
+    const std::size_t size = indices.size() - begin;
+    if (is_canonical(indices.data() + begin, values.data() + begin, size)) return true;
+    scratch_.clear();
+    for (std::size_t i = begin; i < indices.size(); ++i) {
+      scratch_.emplace_back(indices[i], values[i]);
+    }
+    std::sort(scratch_.begin(), scratch_.end());
+    std::size_t out = begin;
+    for (std::size_t i = 0; i < scratch_.size();) {
+      const std::uint32_t index = scratch_[i].first;
+      double sum = 0.0;
+      for (; i < scratch_.size() && scratch_[i].first == index; ++i) sum += scratch_[i].second;
+      const auto value = static_cast<float>(sum);
+      if (!std::isfinite(value)) return false;
+      if (value == 0.0f) continue;
+      indices[out] = index;
+      values[out++] = value;
+    }
+    indices.resize(out);
+    values.resize(out);
+    return true;
+  }
+};
+
+}  // namespace pqr

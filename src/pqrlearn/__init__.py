@@ -1,0 +1,58 @@
+"""Projective Quadratic Regression: online learning of feature interactions that stays convex.
+
+>>> from pqrlearn import PQR, Separation
+>>> rows = [{"site": "a", "hour": "9"}, {"site": "a", "hour": "10"}, {"site": "b", "hour": "9"}]
+>>> model = PQR(Separation.top_k(rows, order=2))
+>>> model.learn_many(rows, [1, 0, 0]).round(2).tolist()[0]
+0.5
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pqrlearn.errors import PqrError
+    from pqrlearn.hyper import Ftrl
+    from pqrlearn.learners import LR, PQR, QR, from_bytes, load
+    from pqrlearn.rows import Batch
+    from pqrlearn.separation import Counts, Separation
+
+_HOMES = {
+    "Batch": "rows",
+    "Counts": "separation",
+    "Ftrl": "hyper",
+    "LR": "learners",
+    "PQR": "learners",
+    "PqrError": "errors",
+    "QR": "learners",
+    "Separation": "separation",
+    "from_bytes": "learners",
+    "load": "learners",
+}
+
+__all__ = [
+    "LR",
+    "PQR",
+    "QR",
+    "Batch",
+    "Counts",
+    "Ftrl",
+    "PqrError",
+    "Separation",
+    "from_bytes",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports each public name where it is first used, so that `pqr --version` stays quick."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pqrlearn' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"pqrlearn.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,80 @@
+"""The command `pqr`: one small file per command, each imported only when it is called.
+
+Results go to stdout and nothing else does. Errors become exit codes here and nowhere else:
+0 done, 2 wrong usage, 3 bad data, 4 bad model file, 1 anything else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from importlib.metadata import version
+
+import click
+
+from pqrlearn.errors import PqrError
+
+COMMANDS = {
+    "separate": "Count features and say which are frequent.",
+    "train": "Learn a model from files, one row at a time.",
+    "predict": "Print one prediction per row.",
+    "evaluate": "Measure a model on rows with labels.",
+    "inspect": "Show a model's settings, sizes and strongest weights.",
+    "demo": "Train on a made-up click stream and show what was found.",
+}
+
+
+class _Commands(click.Group):
+    """Imports a command's module when it is asked for, so that `pqr --version` stays quick."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"pqrlearn.cli.{name}"), name)
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("pqrlearn"), prog_name="pqr", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def pqr(debug: bool) -> None:
+    """Projective Quadratic Regression: online learning of feature interactions."""
+
+
+def main() -> None:
+    debug = "--debug" in sys.argv
+    try:
+        pqr.main(standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # Nobody reads the results any more; a second failure at exit would only add noise.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _fail("the reader of the results has gone", 1, debug)
+    except (click.Abort, KeyboardInterrupt):
+        _fail("interrupted", 1, debug)
+    except PqrError as error:
+        _fail(str(error), error.exit_code, debug)
+    except MemoryError:
+        _fail("out of memory", 1, debug)
+    except OSError as error:
+        _fail(f"{error.filename or 'output'}: {error.strerror or error}", 1, debug)
+
+
+def _fail(message: str, code: int, debug: bool) -> None:
+    if debug:
+        import traceback
+
+        traceback.print_exc()
+    print(f"pqr: {message}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,42 @@
+"""pqr evaluate: how good a model is on rows with labels."""
+
+from __future__ import annotations
+
+import click
+
+from pqrlearn.cli import options, show
+from pqrlearn.cli.inputs import Inputs
+from pqrlearn.learners import load
+from pqrlearn.progressive import evaluate as run
+from pqrlearn.progressive import finite
+
+
+@click.command(short_help="Measure a model on rows with labels.")
+@options.model
+@options.files
+@options.bad_rows
+@options.quiet
+@options.as_json
+def evaluate(
+    model_path: str,
+    files: tuple[str, ...],
+    on_bad_row: str,
+    bad_rows: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Measure a model on libsvm FILEs; it learns nothing from them."""
+    if bad_rows:
+        raise click.UsageError("--bad-rows belongs to pqr train")
+    learner = load(model_path)
+    inputs = Inputs(files, clicks=learner.loss == "logistic", on_bad_row=on_bad_row)
+    with show.progress("evaluating", inputs.fraction, quiet=quiet or as_json) as watch:
+        result = run(learner, inputs.batches(), watch)
+    if inputs.bad_rows:
+        show.note(f"{inputs.bad_rows:,} bad rows were left out")
+    if as_json:
+        figures = {**finite(result.figures), "seconds": result.seconds}
+        show.print_json({"model": learner.kind, **figures, "bad_rows": inputs.bad_rows})
+    else:
+        cells = [("rows", f"{result.rows:,}"), *show.figure_cells(result.figures)]
+        show.table("", ["", ""], cells, text_columns=2)

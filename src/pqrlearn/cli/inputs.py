@@ -1,0 +1,75 @@
+"""The files of a command, as one stream of Batches read on a second thread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import IO
+
+import click
+
+from pqrlearn.errors import DataError
+from pqrlearn.readers import LibsvmReader, Source, ahead, open_source
+from pqrlearn.rows import Batch
+
+
+class Inputs:
+    """Files read one after the other; `-` is stdin."""
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        clicks: bool,
+        on_bad_row: str = "stop",
+        keep_bad: IO[bytes] | None = None,
+    ) -> None:
+        if list(paths).count("-") > 1:
+            raise click.UsageError("- (stdin) can be read only once")
+        self.paths = list(paths)
+        self._clicks, self._on_bad_row, self._keep_bad = clicks, on_bad_row, keep_bad
+        self._readers: list[LibsvmReader] = []
+        self._sources: list[Source] = []
+        self._sizes: list[int | None] = []
+
+    def batches(self) -> Iterator[Batch]:
+        """All rows in order, parsed while the caller works; an input without rows is an error."""
+        return ahead(self._read())
+
+    def _read(self) -> Iterator[Batch]:
+        with ExitStack() as stack:
+            self._readers, self._sources = [], []
+            self._sizes = [_size(path) for path in self.paths]
+            for path in self.paths:
+                source = stack.enter_context(open_source(path))
+                reader = LibsvmReader(
+                    source,
+                    clicks=self._clicks,
+                    on_bad_row=self._on_bad_row,
+                    keep_bad=self._keep_bad,
+                )
+                self._sources.append(source)
+                self._readers.append(reader)
+                yield from reader.batches()
+        if not any(reader.rows for reader in self._readers):
+            raise DataError(f"{', '.join(self.paths)}: no rows")
+
+    def fraction(self) -> float | None:
+        """How much of the files has been read; None when their size is not known."""
+        if not self._sizes or any(size is None for size in self._sizes):
+            return None
+        total = sum(size for size in self._sizes if size is not None)
+        done = sum(source.position for source in self._sources)
+        return min(1.0, done / total) if total else 1.0
+
+    @property
+    def bad_rows(self) -> int:
+        return sum(reader.bad_rows for reader in self._readers)
+
+    def first_bad(self) -> list[str]:
+        return [str(error) for reader in self._readers for error in reader.first_bad]
+
+
+def _size(path: str) -> int | None:
+    return os.path.getsize(path) if path != "-" and os.path.isfile(path) else None

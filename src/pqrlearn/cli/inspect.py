@@ -1,0 +1,86 @@
+"""pqr inspect: what is in a model or a separation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import numpy as np
+
+from pqrlearn import modelfile
+from pqrlearn.cli import options, show
+from pqrlearn.cli.separate import print_separation
+from pqrlearn.learners import Learner, load
+from pqrlearn.separation import KIND, Separation
+
+
+@click.command(short_help="Show a model's settings, sizes and strongest weights.")
+@click.argument("path", metavar="MODEL")
+@click.option("--top", type=click.IntRange(min=0), default=10, show_default=True, metavar="N")
+@options.as_json
+def inspect(path: str, top: int, as_json: bool) -> None:
+    """Show the settings and sizes of a MODEL, and its strongest weights and pairs by name."""
+    if modelfile.kind_of(path) == KIND:
+        _inspect_separation(Separation.load(path), top, as_json)
+    else:
+        _inspect_model(load(path), top, as_json)
+
+
+def _inspect_separation(separation: Separation, top: int, as_json: bool) -> None:
+    if as_json:
+        most = zip(separation.high_names()[:top], separation.counts.tolist(), strict=False)
+        show.print_json(
+            {"order": separation.order, **separation.settings(), "most_frequent": list(most)}
+        )
+    else:
+        print_separation(separation, top)
+
+
+def _inspect_model(learner: Learner, top: int, as_json: bool) -> None:
+    nonzeros = learner.nonzeros()
+    strong = {b: strongest(learner, b, top) for b in learner.blocks if b != "bias"}
+    if as_json:
+        named = {
+            block: [{"features": names, "weight": weight} for names, weight in rows]
+            for block, rows in strong.items()
+        }
+        bias = float(learner.weights("bias")[1][0]) if "bias" in learner.blocks else None
+        show.print_json(
+            {
+                "model": learner.kind,
+                "settings": learner.settings(),
+                "nonzeros": nonzeros,
+                "bias": bias,
+                "strongest": named,
+            }
+        )
+        return
+    lines = [("model", learner.kind), *_flat(learner.settings())]
+    lines += [(f"non-zero {block} weights", f"{count:,}") for block, count in nonzeros.items()]
+    show.table("", ["", ""], lines, text_columns=2)
+    for block, rows in strong.items():
+        if rows:
+            cells = [(" × ".join(names), f"{weight:+.4f}") for names, weight in rows]
+            show.table(f"\nstrongest {block} weights", ["feature", "weight"], cells)
+
+
+def strongest(learner: Learner, block: str, top: int) -> list[tuple[list[str], float]]:
+    """The names and weights of a block's largest weights, the largest first."""
+    features, weights = learner.weights(block)
+    order = np.argsort(-np.abs(weights), kind="stable")[:top]
+    return [
+        ([learner.name_of(f) for f in np.atleast_1d(features[at]).tolist()], float(weights[at]))
+        for at in order
+        if weights[at] != 0
+    ]
+
+
+def _flat(settings: dict[str, Any], head: str = "") -> list[tuple[str, str]]:
+    lines: list[tuple[str, str]] = []
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            lines += _flat(value, f"{head}{name}.")
+        else:
+            shown = "none" if value is None else f"{value:,}" if type(value) is int else str(value)
+            lines.append((head + name, shown))
+    return lines

@@ -1,0 +1,67 @@
+"""pqr predict: one prediction per row."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import IO
+
+import click
+import numpy as np
+
+from pqrlearn.cli import options, show
+from pqrlearn.cli.inputs import Inputs
+from pqrlearn.errors import HyperError
+from pqrlearn.files import written_whole
+from pqrlearn.learners import Learner, load
+from pqrlearn.rows import Batch, FloatArray
+
+
+@click.command(short_help="Print one prediction per row.")
+@options.model
+@options.files
+@click.option(
+    "--output",
+    type=click.Choice(["probability", "margin", "label"]),
+    help="What to print. Default: the probability of a click, or the rating itself.",
+)
+@click.option("-o", "--to", metavar="FILE", help="Write here instead of stdout, whole or not.")
+@options.bad_rows
+@options.quiet
+def predict(
+    model_path: str,
+    files: tuple[str, ...],
+    output: str | None,
+    to: str | None,
+    on_bad_row: str,
+    bad_rows: str | None,
+    quiet: bool,
+) -> None:
+    """Print one prediction per row of libsvm FILEs, in order. Labels are read but not used."""
+    if bad_rows:
+        raise click.UsageError("--bad-rows belongs to pqr train")
+    learner = load(model_path)
+    values = _values(learner, output)
+    inputs = Inputs(files, clicks=False, on_bad_row=on_bad_row)
+    if to:
+        with written_whole(to) as beside, beside.open("w") as file:
+            _write(inputs, values, file)
+    else:
+        _write(inputs, values, sys.stdout)
+    if inputs.bad_rows:
+        show.note(f"{inputs.bad_rows:,} bad rows have no prediction")
+
+
+def _values(learner: Learner, output: str | None) -> Callable[[Batch], FloatArray]:
+    if output == "margin":
+        return learner.margin_many
+    if output is None or learner.loss == "logistic":
+        if output != "label":
+            return learner.predict_many
+        return lambda batch: np.where(learner.margin_many(batch) > 0, 1.0, 0.0)
+    raise HyperError(f"--output {output} needs a model with logistic loss; this one has squared")
+
+
+def _write(inputs: Inputs, values: Callable[[Batch], FloatArray], file: IO[str]) -> None:
+    for batch in inputs.batches():
+        file.write("%.9g\n" * len(batch) % tuple(values(batch).tolist()))

@@ -1,0 +1,67 @@
+"""pqr separate: count features, draw the line, save it."""
+
+from __future__ import annotations
+
+import click
+
+from pqrlearn.cli import options, show
+from pqrlearn.errors import DataError
+from pqrlearn.readers import read_names
+from pqrlearn.separation import Counts, Separation
+
+
+@click.command(short_help="Count features and say which are frequent.")
+@options.files
+@click.option("-o", "--output", required=True, metavar="SEP", help="Where to save it.")
+@options.order
+@options.min_count
+@options.sample_rows
+@options.names
+@options.bad_rows
+@options.as_json
+def separate(
+    files: tuple[str, ...],
+    output: str,
+    order: int | None,
+    min_count: int | None,
+    sample_rows: int | None,
+    names: str | None,
+    on_bad_row: str,
+    bad_rows: str | None,
+    as_json: bool,
+) -> None:
+    """Count the features of libsvm FILEs and save which are high, for pqr train --separation."""
+    if bad_rows:
+        raise click.UsageError("--bad-rows belongs to pqr train: counting may read only a part")
+    counts = Counts.of_files(files, sample_rows, on_bad_row)
+    if not counts.rows:
+        raise DataError(f"{', '.join(files)}: no rows")
+    separation = counts.separate(order=order, min_count=min_count)
+    if names:
+        separation = separation.named(read_names(names))
+    separation.save(output)
+    if as_json:
+        show.print_json({"order": separation.order, **separation.settings()})
+    else:
+        print_separation(separation, top=10)
+
+
+def print_separation(separation: Separation, top: int) -> None:
+    """How many are high, and the most frequent ones by name."""
+    show.table(
+        "",
+        ["", ""],
+        [
+            ("rows counted", f"{separation.rows:,}"),
+            ("distinct features", f"{separation.distinct:,}"),
+            ("order (high features)", f"{separation.order:,}"),
+        ],
+        text_columns=2,
+    )
+    names = separation.high_names()[:top]
+    rows = [
+        (str(rank), name, f"{count:,}", f"{count / max(separation.rows, 1):.1%}")
+        for rank, (name, count) in enumerate(zip(names, separation.counts.tolist(), strict=False))
+    ]
+    if rows:
+        show.table("\nmost frequent", ["rank", "feature", "rows", "share"], rows, text_columns=2)

@@ -1,0 +1,121 @@
+"""What people see: a progress line on stderr, tables and JSON on stdout."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pqrlearn.metrics import Metrics
+
+Fraction = Callable[[], float | None]
+
+
+def print_json(figures: dict[str, Any]) -> None:
+    print(json.dumps(figures, allow_nan=False, ensure_ascii=False))
+
+
+def note(message: str) -> None:
+    """One line for a person, on stderr."""
+    print(f"pqr: {message}", file=sys.stderr)
+
+
+def table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int = 1
+) -> None:
+    """A table on stdout: the first `text_columns` to the left, the others to the right."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    drawn.padding = (0, 2, 0, 0)
+    for at, column in enumerate(columns):
+        drawn.add_column(column, justify="left" if at < text_columns else "right", no_wrap=True)
+    for row in rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    # Names may be long: outside a terminal nothing is cut.
+    width = None if sys.stdout.isatty() else 10_000
+    Console(file=sys.stdout, width=width, highlight=False).print(drawn, soft_wrap=False, crop=False)
+
+
+@contextmanager
+def progress(title: str, fraction: Fraction, *, quiet: bool) -> Iterator[Callable[[Metrics], None]]:
+    """A line with rows, rows/s, running loss and time left; only for people at a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda metrics: None
+        return
+    line = _Line(title, fraction)
+    try:
+        yield line.show
+    finally:
+        line.clear()
+
+
+class _Line:
+    """Redraws itself at most ten times a second."""
+
+    def __init__(self, title: str, fraction: Fraction) -> None:
+        self._title, self._fraction = title, fraction
+        self._start = self._drawn = time.monotonic()
+
+    def show(self, metrics: Metrics) -> None:
+        now = time.monotonic()
+        if now - self._drawn < 0.1:
+            return
+        self._drawn = now
+        state = metrics.progress()
+        seconds = now - self._start
+        parts = [
+            f"{self._title}: {state['rows']:,.0f} rows",
+            f"{state['rows'] / seconds:,.0f}/s",
+            f"loss {state['loss']:.4f} (recent {state['recent']:.4f})",
+        ]
+        done = self._fraction()
+        if done:
+            parts += [f"{done:.0%}", f"{_clock(seconds / done - seconds)} left"]
+        self._write("  ".join(parts))
+
+    def clear(self) -> None:
+        self._write("")
+
+    def _write(self, text: str) -> None:
+        from shutil import get_terminal_size
+
+        width = get_terminal_size().columns - 1
+        sys.stderr.write("\r" + text[:width] + "\x1b[K")
+        sys.stderr.flush()
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def figure_cells(figures: dict[str, float]) -> list[tuple[str, str]]:
+    """The metrics as a person reads them."""
+    cells = []
+    if "logloss" in figures:
+        cells += [
+            ("LogLoss", f"{figures['logloss']:.5f}"),
+            ("AUC", f"{figures['auc']:.5f} ± {figures['auc_error']:.0e}"),
+            ("best constant's LogLoss", f"{figures['constant_logloss']:.5f}"),
+        ]
+    else:
+        cells += [
+            ("RMSE", f"{figures['rmse']:.5f}"),
+            ("best constant's RMSE", f"{figures['constant_rmse']:.5f}"),
+        ]
+    return [
+        *cells,
+        ("mean label", f"{figures['mean_label']:.5f}"),
+        ("mean prediction", f"{figures['mean_prediction']:.5f}"),
+    ]
+
+
+def megabytes(size: float) -> str:
+    return f"{size / 1e6:,.0f} MB"

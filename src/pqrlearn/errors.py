@@ -1,0 +1,73 @@
+"""What can go wrong, as a tree. The command line turns each branch into an exit code.
+
+PqrError                    1
+├── HyperError              2   a setting out of its range, or two that contradict each other
+├── DataError               3   input that cannot be used: an empty file, a broken archive
+│   └── RowError            3   one row of it, with file, line and byte where they are known
+└── ModelFileError          4   a file that is not a usable model or separation
+    ├── NotAModel               foreign bytes
+    ├── WrongVersion            written by a newer pqrlearn
+    └── Corrupt                 truncated, or parts that contradict each other
+"""
+
+from __future__ import annotations
+
+
+class PqrError(Exception):
+    """The root: everything that pqrlearn raises on purpose."""
+
+    exit_code = 1
+
+
+class HyperError(PqrError, ValueError):
+    """A setting out of its range, or two settings that contradict each other."""
+
+    exit_code = 2
+
+
+class DataError(PqrError, ValueError):
+    """Input that cannot be used."""
+
+    exit_code = 3
+
+
+class RowError(DataError):
+    """One bad row. `str()` gives `file:line:byte: message` as far as they are known."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        line: int | None = None,
+        byte: int | None = None,
+    ) -> None:
+        self.message, self.path, self.line, self.byte = message, path, line, byte
+        where = ":".join(str(part) for part in (path, line, byte) if part is not None)
+        super().__init__(f"{where}: {message}" if where else message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        where = {"path": self.path, "line": self.line, "byte": self.byte}
+        return (_row_error, (self.message, where))
+
+
+def _row_error(message: str, where: dict[str, object]) -> RowError:
+    return RowError(message, **where)  # type: ignore[arg-type]
+
+
+class ModelFileError(PqrError, ValueError):
+    """A file that is not a usable model or separation."""
+
+    exit_code = 4
+
+
+class NotAModel(ModelFileError):
+    """Foreign bytes."""
+
+
+class WrongVersion(ModelFileError):
+    """Written by a newer version of pqrlearn."""
+
+
+class Corrupt(ModelFileError):
+    """Truncated, or with parts that contradict each other."""

@@ -1,0 +1,30 @@
+"""Learners: whatever learns and predicts, all under one contract."""
+
+from __future__ import annotations
+
+import os
+
+from pqrlearn import modelfile
+from pqrlearn.errors import NotAModel
+from pqrlearn.learners.base import Learner
+from pqrlearn.learners.pqr import LR, PQR, QR
+
+__all__ = ["LEARNERS", "LR", "PQR", "QR", "Learner", "from_bytes", "load"]
+
+LEARNERS: dict[str, type[Learner]] = {learner.kind: learner for learner in (LR, PQR, QR)}
+
+
+def load(path: str | os.PathLike[str]) -> Learner:
+    """The model saved at `path`, whichever it is, ready to predict or to go on learning."""
+    kind, settings, tensors = modelfile.read(path)
+    if kind not in LEARNERS:
+        raise NotAModel(f"{path}: a {kind} file, not a model written by pqr train")
+    return LEARNERS[kind]._from_parts(str(path), kind, settings, tensors)
+
+
+def from_bytes(data: bytes) -> Learner:
+    """The model that `to_bytes` wrote."""
+    kind, settings, tensors = modelfile.from_bytes(data)
+    if kind not in LEARNERS:
+        raise NotAModel(f"<bytes>: a {kind} file, not a model")
+    return LEARNERS[kind]._from_parts("<bytes>", kind, settings, tensors)

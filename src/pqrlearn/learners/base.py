@@ -1,0 +1,210 @@
+"""The contract of every Learner. tests/contract.py runs its checks on each of them."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from pqrlearn import _core, modelfile
+from pqrlearn.errors import Corrupt, NotAModel, RowError
+from pqrlearn.hyper import Loss
+from pqrlearn.rows import Batch, FloatArray
+from pqrlearn.separation import name_tensors, names_from
+
+Features = dict[Any, Any]
+"""One row by name: a string value is the feature `key=value`, a number is the feature `key` with
+that value (an integer key is an index), None is absent."""
+
+RowsLike = Any
+"""A Batch, a SciPy CSR matrix, or a sequence of dicts."""
+
+
+class Learner(ABC):
+    """Whatever learns and predicts, one row at a time.
+
+    A Learner only learns: it never counts, splits or shuffles. The same rows in the same order
+    give the same bits, however they are cut into batches. One thread may learn while others
+    predict; a prediction then sees the model between two rows, never half of a row.
+    """
+
+    kind: ClassVar[str]
+    blocks: ClassVar[tuple[str, ...]]
+    loss: Loss
+    _model: _core.Model
+
+    # -- learning and predicting ------------------------------------------------
+
+    def learn_one(self, x: Features, y: float, weight: float = 1.0) -> float:
+        """Predicts `x`, then learns that its label is `y`; returns the prediction."""
+        try:
+            return self._model.learn_dict(x, y, weight)
+        except ValueError as error:
+            raise RowError(_without_row(error)) from None
+
+    def predict_one(self, x: Features) -> float:
+        try:
+            return self._model.predict_dict(x)
+        except ValueError as error:
+            raise RowError(_without_row(error)) from None
+
+    def learn_many(self, X: RowsLike, y: Any = None, weights: Any = None) -> FloatArray:
+        """`learn_one` for each row; returns the prediction made before each was learned."""
+        if _are_dicts(X):
+            return self._learn_dicts(X, y, weights)
+        return self._link(self.learn_margins(as_batch(X, y, weights)))
+
+    def predict_many(self, X: RowsLike) -> FloatArray:
+        return self._link(self.margin_many(X))
+
+    def margin_many(self, X: RowsLike) -> FloatArray:
+        """The raw scores; predictions are their link."""
+        if _are_dicts(X):
+            return np.array([self._margin_one(x) for x in X], dtype=np.float64)
+        batch = as_batch(X)
+        try:
+            return self._model.margin(batch.indptr, batch.indices, batch.values)
+        except ValueError as error:
+            raise _located(error, batch) from None
+
+    def learn_margins(self, batch: Batch) -> FloatArray:
+        """`learn_many` that returns margins."""
+        try:
+            return self._model.learn(
+                batch.indptr, batch.indices, batch.values, batch.labels, batch.weights
+            )
+        except ValueError as error:
+            raise _located(error, batch) from None
+
+    def _margin_one(self, x: Features) -> float:
+        try:
+            return self._model.margin_dict(x)
+        except ValueError as error:
+            raise RowError(_without_row(error)) from None
+
+    def _learn_dicts(self, X: Sequence[Features], y: Any, weights: Any) -> FloatArray:
+        labels = np.zeros(0) if y is None else np.asarray(y, dtype=np.float64)
+        amounts = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if len(labels) != len(X) or len(amounts) != len(X):
+            raise RowError("labels and weights must have one entry per row")
+        triples = zip(X, labels.tolist(), amounts.tolist(), strict=True)
+        return np.array([self.learn_one(*triple) for triple in triples], dtype=np.float64)
+
+    def _link(self, margins: FloatArray) -> FloatArray:
+        return _core.link(self.loss, margins)
+
+    # -- looking into -----------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has learned."""
+        return self._model.rows
+
+    @property
+    def names(self) -> _core.Names:
+        return self._model.names
+
+    def use_names(self, names: _core.Names) -> None:
+        """Gives features their names; before learning, so that no name is given twice."""
+        self._model.names = names
+
+    @abstractmethod
+    def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
+        """The features of each coordinate of a block, and its weight."""
+
+    def nonzeros(self) -> dict[str, int]:
+        """How many weights of each block are not zero."""
+        return {block: int(np.count_nonzero(self.weights(block)[1])) for block in self.blocks}
+
+    def name_of(self, feature: int) -> str:
+        """What a person calls the feature: its name, or its number where it has none."""
+        return self._model.names.name(feature) or str(feature)
+
+    # -- saving -----------------------------------------------------------------
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Everything but the tensors that a loaded model needs to go on exactly."""
+
+    @abstractmethod
+    def _tensors(self) -> modelfile.Tensors: ...
+
+    @classmethod
+    @abstractmethod
+    def _restored(
+        cls, settings: dict[str, Any], tensors: modelfile.Tensors, names: _core.Names
+    ) -> Self:
+        """The inverse; KeyError, ValueError or TypeError if the parts do not fit."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model beside `path`, then moves it there."""
+        modelfile.write(path, self.kind, self.settings(), self._all_tensors())
+
+    def to_bytes(self) -> bytes:
+        return modelfile.to_bytes(self.kind, self.settings(), self._all_tensors())
+
+    def _all_tensors(self) -> modelfile.Tensors:
+        return self._tensors() | name_tensors(self.names)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The model saved at `path`, ready to go on learning with no settings given."""
+        return cls._from_parts(str(path), *modelfile.read(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        return cls._from_parts("<bytes>", *modelfile.from_bytes(data))
+
+    @classmethod
+    def _from_parts(
+        cls, name: str, kind: str, settings: dict[str, Any], tensors: modelfile.Tensors
+    ) -> Self:
+        if kind != cls.kind:
+            raise NotAModel(f"{name}: a {kind} file, not a {cls.kind} model")
+        try:
+            return cls._restored(settings, tensors, names_from(tensors))
+        except (KeyError, ValueError, TypeError) as error:
+            raise Corrupt(f"{name}: a damaged {kind} model ({error})") from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(),)
+
+    def __copy__(self) -> Self:
+        return type(self).from_bytes(self.to_bytes())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.__copy__()
+
+
+def as_batch(X: RowsLike, y: Any = None, weights: Any = None) -> Batch:
+    if isinstance(X, Batch):
+        if y is None and weights is None:
+            return X
+        labels = X.labels if y is None else np.array(y, dtype=np.float64)
+        amounts = X.weights if weights is None else np.array(weights, dtype=np.float32)
+        return Batch(X.indptr, X.indices, X.values, labels, amounts, X.lines)
+    if hasattr(X, "tocsr"):
+        return Batch.from_csr(X.tocsr(), y, weights)
+    raise TypeError(
+        f"rows must be a Batch, a SciPy sparse matrix or a list of dicts, not {type(X).__name__}"
+    )
+
+
+def _are_dicts(X: RowsLike) -> bool:
+    return isinstance(X, Sequence) and not isinstance(X, str | bytes)
+
+
+def _without_row(error: ValueError) -> str:
+    return str(error).removeprefix("row 0: ")
+
+
+def _located(error: ValueError, batch: Batch) -> RowError:
+    """The core counts rows within the batch; a person counts lines of the file."""
+    head, _, message = str(error).partition(": ")
+    if batch.lines is None or not head.startswith("row "):
+        return RowError(str(error))
+    return RowError(message, line=int(batch.lines[int(head.removeprefix("row "))]))

@@ -1,0 +1,245 @@
+"""PQR, LR and QR: linear models over the expansion of a row.
+
+PQR has one weight per feature, per pair of high features, and per high feature for all its
+meetings with low ones. LR is PQR with nothing high. QR has everything high, plus squares.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from pqrlearn import _core, modelfile
+from pqrlearn.errors import HyperError
+from pqrlearn.hyper import (
+    INTERACTION_SCALE,
+    Ftrl,
+    check_interaction_scale,
+    check_loss,
+    check_number,
+    check_whole,
+    optimizer_from,
+)
+from pqrlearn.learners.base import Learner
+from pqrlearn.separation import Separation
+
+_NOTHING_HIGH = np.zeros(0, np.uint32)
+_DEFAULT = Ftrl()
+
+
+class _Linear(Learner):
+    """What the three share: a native model, its settings, and its slots as arrays."""
+
+    _everything_high: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        high: npt.NDArray[np.uint32],
+        loss: str,
+        optimizer: Ftrl,
+        interaction_scale: float | None,
+        bias: bool,
+    ) -> None:
+        if not isinstance(optimizer, Ftrl):
+            raise HyperError(f"optimizer={optimizer!r} must be an Ftrl(...)")
+        self.loss = check_loss(loss)
+        self.optimizer = optimizer
+        self.interaction_scale = check_interaction_scale(interaction_scale)
+        self.bias = bool(bias)
+        self._model = _core.Model(
+            high,
+            self.loss,
+            self.bias,
+            self._everything_high,
+            self.interaction_scale or 0.0,
+            optimizer.alpha,
+            optimizer.beta,
+            optimizer.l1,
+            optimizer.l2,
+        )
+
+    def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
+        """The features of each coordinate of a block, and its weight.
+
+        Pairs have two features each, the bias has none. A shared weight's feature is the high one.
+        """
+        if block not in self.blocks:
+            raise KeyError(f"{self.kind} has no block {block!r}, only {', '.join(self.blocks)}")
+        if block == "bias":
+            return _NOTHING_HIGH, np.array([self._model.bias_weight])
+        keys, slots = self._model.state(block)
+        features = keys if block == "linear" else self._model.high()[keys]
+        return features, self._model.weights(slots)
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            "loss": self.loss,
+            "optimizer": self.optimizer.settings(),
+            "bias": self.bias,
+            "rows": self._model.rows,
+            "next_feature": self._model.next_feature,
+        }
+
+    def _tensors(self) -> modelfile.Tensors:
+        tensors: modelfile.Tensors = {}
+        for block in self.blocks:
+            if block == "bias":
+                tensors["bias"] = np.array(self._model.bias)
+            else:
+                tensors[f"{block}.keys"], tensors[f"{block}.slots"] = self._model.state(block)
+        return tensors
+
+    def _restore(
+        self, settings: dict[str, Any], tensors: modelfile.Tensors, names: _core.Names
+    ) -> Self:
+        for block in self.blocks:
+            if block == "bias":
+                z, root_n = modelfile.tensor(tensors, "bias", np.float64, 1).tolist()
+                if not np.isfinite(z):
+                    raise ValueError("the bias is not finite")
+                self._model.bias = (z, check_number("bias", root_n))
+            else:
+                keys = modelfile.tensor(
+                    tensors, f"{block}.keys", np.uint32, 2 if block == "pair" else 1
+                )
+                self._model.restore(
+                    block, keys, modelfile.tensor(tensors, f"{block}.slots", np.float32, 2)
+                )
+        self._model.rows = check_whole("rows", settings["rows"], least=0, most=2**63)
+        self._model.next_feature = check_whole(
+            "next_feature", settings["next_feature"], least=0, most=2**32
+        )
+        self._model.names = names
+        return self
+
+
+class LR(_Linear):
+    """Linear regression (loss "squared") or logistic regression (loss "logistic").
+
+    >>> model = LR()
+    >>> for _ in range(50):
+    ...     _ = model.learn_one({"site": "1fbe", "hour": "14"}, 1)
+    ...     _ = model.learn_one({"site": "85f7", "hour": "14"}, 0)
+    >>> model.predict_one({"site": "1fbe"}) > model.predict_one({"site": "85f7"})
+    True
+    """
+
+    kind = "lr"
+    blocks = ("bias", "linear")
+
+    def __init__(
+        self, loss: str = "logistic", optimizer: Ftrl = _DEFAULT, *, bias: bool = True
+    ) -> None:
+        super().__init__(_NOTHING_HIGH, loss, optimizer, None, bias)
+
+    @classmethod
+    def _restored(
+        cls, settings: dict[str, Any], tensors: modelfile.Tensors, names: _core.Names
+    ) -> Self:
+        model = cls(settings["loss"], optimizer_from(settings["optimizer"]), bias=settings["bias"])
+        return model._restore(settings, tensors, names)
+
+
+class PQR(_Linear):
+    """Projective quadratic regression: pairs of frequent features, and what they share.
+
+    `separation` says which features are high. `interaction_scale=None` leaves the products of
+    features as they are (the paper); a factor f multiplies those of a row by f / √(how many).
+
+    >>> rows = [{"site": "a", "ad": "x"}, {"site": "b", "ad": "x"}, {"site": "a", "ad": "y"}]
+    >>> separation = Separation.top_k(rows, order=2)
+    >>> model = PQR(separation)
+    >>> model.learn_one({"site": "a", "ad": "x"}, 1)
+    0.5
+    >>> round(model.predict_one({"site": "a", "ad": "x"}), 2) > 0.5
+    True
+    """
+
+    kind = "pqr"
+    blocks = ("bias", "linear", "pair", "shared")
+
+    def __init__(
+        self,
+        separation: Separation | None = None,
+        loss: str = "logistic",
+        optimizer: Ftrl = _DEFAULT,
+        *,
+        interaction_scale: float | None = INTERACTION_SCALE,
+        bias: bool = True,
+    ) -> None:
+        if not isinstance(separation, Separation):
+            raise HyperError(
+                "PQR needs a Separation, which says which features are frequent; for example "
+                "PQR(Separation.top_k(rows, order=1000))"
+            )
+        super().__init__(separation.features, loss, optimizer, interaction_scale, bias)
+        self.separation = separation
+        self._model.names = separation.names
+
+    def settings(self) -> dict[str, Any]:
+        return super().settings() | {
+            "interaction_scale": self.interaction_scale,
+            "separation": self.separation.settings(),
+        }
+
+    def _tensors(self) -> modelfile.Tensors:
+        high = {f"separation.{name}": t for name, t in self.separation.tensors().items()}
+        return super()._tensors() | high
+
+    @classmethod
+    def _restored(
+        cls, settings: dict[str, Any], tensors: modelfile.Tensors, names: _core.Names
+    ) -> Self:
+        head = "separation."
+        high = {n.removeprefix(head): t for n, t in tensors.items() if n.startswith(head)}
+        model = cls(
+            Separation.restored(settings["separation"], high, names),
+            settings["loss"],
+            optimizer_from(settings["optimizer"]),
+            interaction_scale=settings["interaction_scale"],
+            bias=settings["bias"],
+        )
+        return model._restore(settings, tensors, names)
+
+
+class QR(_Linear):
+    """Full quadratic regression, for few features: a weight for every pair, and squares.
+
+    Every feature is high from the moment it is learned; one never learned is ignored.
+    """
+
+    kind = "qr"
+    blocks = ("bias", "linear", "pair", "square")
+    _everything_high = True
+
+    def __init__(
+        self,
+        loss: str = "logistic",
+        optimizer: Ftrl = _DEFAULT,
+        *,
+        interaction_scale: float | None = INTERACTION_SCALE,
+        bias: bool = True,
+        high: npt.NDArray[np.uint32] = _NOTHING_HIGH,
+    ) -> None:
+        super().__init__(high, loss, optimizer, interaction_scale, bias)
+
+    def settings(self) -> dict[str, Any]:
+        return super().settings() | {"interaction_scale": self.interaction_scale}
+
+    def _tensors(self) -> modelfile.Tensors:
+        return super()._tensors() | {"high": self._model.high()}
+
+    @classmethod
+    def _restored(
+        cls, settings: dict[str, Any], tensors: modelfile.Tensors, names: _core.Names
+    ) -> Self:
+        model = cls(
+            settings["loss"],
+            optimizer_from(settings["optimizer"]),
+            interaction_scale=settings["interaction_scale"],
+            bias=settings["bias"],
+            high=modelfile.tensor(tensors, "high", np.uint32, 1),
+        )
+        return model._restore(settings, tensors, names)

@@ -1,0 +1,78 @@
+"""The online loop: predict, score, then learn. Every row is a test row once."""
+
+from __future__ import annotations
+
+import math
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pqrlearn.learners import Learner
+from pqrlearn.metrics import Metrics, make_metrics
+from pqrlearn.rows import Batch
+
+Watch = Callable[[Metrics], None]
+"""Told after every batch, with the metrics so far: a progress line, for example."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass over the rows showed."""
+
+    seconds: float
+    figures: dict[str, float]
+
+    @property
+    def rows(self) -> int:
+        return int(self.figures["rows"])
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.rows / self.seconds if self.seconds > 0 else 0.0
+
+    def worse_than_constant(self) -> str | None:
+        """A sentence, when predicting one number for every row would have been better."""
+        name = "logloss" if "logloss" in self.figures else "rmse"
+        loss, constant = self.figures[name], self.figures[f"constant_{name}"]
+        if not loss > constant:
+            return None
+        return (
+            f"the progressive {'LogLoss' if name == 'logloss' else 'RMSE'} of {loss:.4f} is worse "
+            f"than {constant:.4f}, the best constant's; try a smaller --alpha"
+        )
+
+
+def learn(learner: Learner, batches: Iterable[Batch], watch: Watch | None = None) -> Pass:
+    """Learns every row once, in order, and scores each prediction made before."""
+    return _run(learner.loss, learner.learn_margins, batches, watch)
+
+
+def evaluate(learner: Learner, batches: Iterable[Batch], watch: Watch | None = None) -> Pass:
+    """Scores the model as it is; learns nothing."""
+    return _run(learner.loss, learner.margin_many, batches, watch)
+
+
+def _run(
+    loss: str, margins: Callable[[Batch], Any], batches: Iterable[Batch], watch: Watch | None
+) -> Pass:
+    metrics = make_metrics(loss)
+    start = time.perf_counter()
+    for batch in batches:
+        metrics.update(margins(batch), batch.labels, batch.weights)
+        if watch is not None:
+            watch(metrics)
+    return Pass(time.perf_counter() - start, metrics.result())
+
+
+def peak_memory() -> int:
+    """The most memory this process has held, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def finite(figures: dict[str, float]) -> dict[str, float | None]:
+    """Figures for JSON, which has no nan."""
+    return {name: None if math.isnan(value) else value for name, value in figures.items()}

@@ -1,0 +1,88 @@
+"""Rows as contiguous arrays: the one currency between readers and learners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from pqrlearn import _core
+from pqrlearn.errors import RowError
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Many rows: read-only, canonical (indices rise strictly, repeats summed, no zeros).
+
+    Row r holds `indices[indptr[r]:indptr[r + 1]]` and the values beside them. Readers yield
+    Batches; `from_csr` and `from_rows` make them from memory. `lines` says where rows stood in
+    their file.
+
+    >>> batch = Batch.from_rows([([3, 1], [1.0, 0.5]), ([7], [2.0])], labels=[1, 0])
+    >>> batch.indices.tolist(), batch.values.tolist()
+    ([1, 3, 7], [0.5, 1.0, 2.0])
+    """
+
+    indptr: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.uint32]
+    values: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float32]
+    lines: npt.NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            _core.check_rows(self.indptr, self.indices, self.values, self.labels, self.weights)
+        except ValueError as error:
+            raise RowError(str(error)) from None
+        for field in fields(self):
+            array = getattr(self, field.name)
+            if array is not None:
+                array.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @staticmethod
+    def from_csr(X: Any, y: Any = None, weights: Any = None) -> Batch:
+        """The rows of a SciPy CSR matrix or array, copied, with labels and row weights.
+
+        Without labels the rows can only be predicted; without weights each weighs 1.
+        """
+        return _make(X.indptr, X.indices, X.data, y, weights)
+
+    @staticmethod
+    def from_rows(
+        rows: Iterable[tuple[Sequence[int], Sequence[float]]],
+        labels: Any = None,
+        weights: Any = None,
+    ) -> Batch:
+        """Rows given as pairs of indices and values, in any order."""
+        pairs = list(rows)
+        indptr = np.cumsum([0, *(len(indices) for indices, _ in pairs)])
+        indices = np.array([i for row, _ in pairs for i in row], dtype=object)
+        values = [v for _, row in pairs for v in row]
+        return _make(indptr, indices, values, labels, weights)
+
+
+def _make(indptr: Any, indices: Any, values: Any, labels: Any, weights: Any) -> Batch:
+    """A Batch from arrays of any type: the one place that converts, and it copies."""
+    size = len(indptr) - 1
+    y = np.full(size, np.nan) if labels is None else labels
+    w = np.ones(size, np.float32) if weights is None else weights
+    try:
+        arrays = _core.make_rows(
+            np.ascontiguousarray(indptr, np.int64),
+            np.ascontiguousarray(indices, np.int64),
+            np.ascontiguousarray(values, np.float64),
+            np.ascontiguousarray(y, np.float64),
+            np.ascontiguousarray(w, np.float32),
+        )
+    except (ValueError, TypeError, OverflowError) as error:
+        raise RowError(str(error)) from None
+    return Batch(*cast("tuple[Any, Any, Any, Any, Any, Any]", arrays)[:5])

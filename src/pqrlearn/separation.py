@@ -1,0 +1,262 @@
+"""Which features are high: counting them, and drawing the line.
+
+Counting and learning are two visible steps. `Counts` adds up rows; `Counts.separate` draws the
+line by order (top-k) or by count; the resulting Separation can be saved, looked at and reused.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pqrlearn import _core, modelfile
+from pqrlearn.errors import Corrupt, HyperError, NotAModel
+from pqrlearn.hyper import MAX_ORDER, SAMPLE_ROWS, check_whole
+from pqrlearn.readers import LibsvmReader, open_source
+from pqrlearn.rows import Batch
+
+KIND = "separation"
+_BLOCKS = 64  # of a file too large to be counted whole
+_PROBES, _PROBE_BYTES = 16, 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Separation:
+    """Which features are high, by rank (most frequent first); all others are low.
+
+    >>> rows = [{"site": "a", "hour": "9"}, {"site": "a", "hour": "10"}]
+    >>> separation = Separation.top_k(rows, order=1)
+    >>> separation.high_names(), separation.counts.tolist()
+    (['site=a'], [2])
+    """
+
+    features: npt.NDArray[np.uint32]
+    counts: npt.NDArray[np.uint64]
+    rows: int
+    distinct: int
+    names: _core.Names = field(default_factory=_core.Names)
+
+    def __post_init__(self) -> None:
+        if len(self.features) != len(self.counts):
+            raise HyperError("a separation needs one count per high feature")
+        if len(np.unique(self.features)) != len(self.features):
+            raise HyperError("a feature is high twice")
+
+    @property
+    def order(self) -> int:
+        return len(self.features)
+
+    def high_names(self) -> list[str]:
+        """The high features as a person would call them, by rank."""
+        return [self.names.name(f) or str(f) for f in self.features.tolist()]
+
+    def named(self, names: _core.Names) -> Separation:
+        """The same line, with these names for the features."""
+        return replace(self, names=names)
+
+    @staticmethod
+    def top_k(rows: Batch | Iterable[Batch] | Iterable[dict[Any, Any]], order: int) -> Separation:
+        """The `order` most frequent features; ties go to the smaller index."""
+        return Counts.of(rows).separate(order=order)
+
+    @staticmethod
+    def threshold(
+        rows: Batch | Iterable[Batch] | Iterable[dict[Any, Any]], min_count: int
+    ) -> Separation:
+        """Every feature that is non-zero in at least `min_count` rows."""
+        return Counts.of(rows).separate(min_count=min_count)
+
+    @staticmethod
+    def from_file(
+        path: str | os.PathLike[str],
+        *,
+        order: int | None = None,
+        min_count: int | None = None,
+        sample_rows: int | None = SAMPLE_ROWS,
+    ) -> Separation:
+        """From a libsvm file; `sample_rows=None` counts all of it (see `Counts.of_files`)."""
+        return Counts.of_files([path], sample_rows).separate(order=order, min_count=min_count)
+
+    def settings(self) -> dict[str, Any]:
+        return {"rows": self.rows, "distinct": self.distinct}
+
+    def tensors(self) -> modelfile.Tensors:
+        return {"features": self.features, "counts": self.counts}
+
+    @staticmethod
+    def restored(
+        settings: dict[str, Any], tensors: modelfile.Tensors, names: _core.Names
+    ) -> Separation:
+        """The inverse of `settings` and `tensors`; KeyError or ValueError if they do not fit."""
+        return Separation(
+            modelfile.tensor(tensors, "features", np.uint32, 1),
+            modelfile.tensor(tensors, "counts", np.uint64, 1),
+            check_whole("rows", settings["rows"], least=0),
+            check_whole("distinct", settings["distinct"], least=0),
+            names,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        modelfile.write(path, KIND, self.settings(), self.tensors() | name_tensors(self.names))
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Separation:
+        kind, settings, tensors = modelfile.read(path)
+        if kind != KIND:
+            raise NotAModel(f"{path}: a {kind} model, not a separation written by pqr separate")
+        try:
+            return Separation.restored(settings, tensors, names_from(tensors))
+        except (KeyError, ValueError, TypeError) as error:
+            raise Corrupt(f"{path}: a damaged separation ({error})") from None
+
+
+class Counts:
+    """In how many rows each feature is non-zero."""
+
+    def __init__(self) -> None:
+        self._counter = _core.Counter()
+
+    @property
+    def rows(self) -> int:
+        return self._counter.rows
+
+    @property
+    def distinct(self) -> int:
+        return self._counter.distinct
+
+    def add(self, row: Batch | dict[Any, Any]) -> None:
+        """Counts a Batch of rows, or one row that is a dict."""
+        if isinstance(row, Batch):
+            self._counter.add(row.indptr, row.indices, row.values)
+        else:
+            self._counter.add_dict(row)
+
+    @staticmethod
+    def of(rows: Batch | Iterable[Batch] | Iterable[dict[Any, Any]]) -> Counts:
+        counts = Counts()
+        for row in [rows] if isinstance(rows, Batch) else rows:
+            counts.add(row)
+        return counts
+
+    @staticmethod
+    def of_files(
+        paths: Sequence[str | os.PathLike[str]],
+        sample_rows: int | None = SAMPLE_ROWS,
+        on_bad_row: str = "stop",
+    ) -> Counts:
+        """Counts of files: whole ones, or blocks spread evenly over those with more rows.
+
+        From stdin or a compressed file, which cannot be entered in the middle, the first rows.
+        """
+        counts = Counts()
+        for batch in sample(paths, sample_rows, on_bad_row):
+            counts.add(batch)
+        return counts
+
+    def separate(self, *, order: int | None = None, min_count: int | None = None) -> Separation:
+        """Draws the line; by default at ⌈√d⌉ of the d distinct features, as the paper suggests."""
+        if order is None and min_count is None:
+            order = self.default_order()
+        if order is not None:
+            check_whole("order", order, least=0, most=MAX_ORDER)
+        if min_count is not None:
+            check_whole("min_count", min_count, least=1)
+        features, counts = self._counter.top(MAX_ORDER if order is None else order, min_count or 1)
+        return Separation(features, counts, self.rows, self.distinct, self._counter.names)
+
+    def default_order(self) -> int:
+        return math.isqrt(max(self.distinct, 1) - 1) + 1 if self.distinct else 0
+
+
+def sample(
+    paths: Sequence[str | os.PathLike[str]], sample_rows: int | None, on_bad_row: str
+) -> Iterator[Batch]:
+    """The rows to count: all of them, or about `sample_rows` spread over the files."""
+    if sample_rows is None:
+        return chain.from_iterable(_whole(path, on_bad_row) for path in paths)
+    check_whole("sample_rows", sample_rows, least=1)
+    if not all(enterable(path) for path in paths):
+        everything = chain.from_iterable(_whole(path, on_bad_row) for path in paths)
+        return first_rows(everything, sample_rows)
+    sizes = [Path(path).stat().st_size for path in paths]
+    rows = sum(_estimated_rows(Path(p), size) for p, size in zip(paths, sizes, strict=True))
+    if rows <= 1.5 * sample_rows:  # the estimate may be off: when in doubt, count all
+        return chain.from_iterable(_whole(path, on_bad_row) for path in paths)
+    share = sample_rows / rows
+    return chain.from_iterable(
+        _spread(path, size, share, on_bad_row) for path, size in zip(paths, sizes, strict=True)
+    )
+
+
+def enterable(path: str | os.PathLike[str]) -> bool:
+    """Whether blocks can be read from the middle: plain files, not stdin or compressed ones."""
+    if str(path) == "-":
+        return False
+    with open_source(path) as source:
+        return source.seekable
+
+
+def first_rows(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
+    """Whole batches until at least `rows` rows have passed."""
+    passed = 0
+    for batch in batches:
+        yield batch
+        passed += len(batch)
+        if passed >= rows:
+            return
+
+
+def _whole(path: str | os.PathLike[str], on_bad_row: str) -> Iterator[Batch]:
+    return LibsvmReader(path, clicks=False, on_bad_row=on_bad_row).batches()
+
+
+def _spread(
+    path: str | os.PathLike[str], size: int, share: float, on_bad_row: str
+) -> Iterator[Batch]:
+    """About `share` of a file's rows, in blocks spread evenly over it."""
+    length = max(1, round(share * size / _BLOCKS))
+    for block in range(_BLOCKS):
+        start = block * size // _BLOCKS
+        yield from LibsvmReader(
+            path, clicks=False, on_bad_row=on_bad_row, start=start, stop=min(size, start + length)
+        ).batches()
+
+
+def _estimated_rows(path: Path, size: int) -> float:
+    """From the line ends in a few places spread over the file."""
+    seen = ends = 0
+    with path.open("rb") as file:
+        for probe in range(_PROBES):
+            file.seek(probe * size // _PROBES)
+            block = file.read(_PROBE_BYTES)
+            seen += len(block)
+            ends += block.count(b"\n")
+    return size * max(ends, 1) / max(seen, 1)
+
+
+def name_tensors(names: _core.Names) -> modelfile.Tensors:
+    """The dictionary of names as arrays; nothing when there are none."""
+    if not len(names):
+        return {}
+    indices, ends, text = names.arrays()
+    return {"names.indices": indices, "names.ends": ends, "names.bytes": text}
+
+
+def names_from(tensors: modelfile.Tensors) -> _core.Names:
+    """The inverse of `name_tensors`; KeyError or ValueError if they do not fit."""
+    names = _core.Names()
+    if "names.indices" in tensors:
+        names.restore(
+            modelfile.tensor(tensors, "names.indices", np.uint32, 1),
+            modelfile.tensor(tensors, "names.ends", np.uint64, 1),
+            modelfile.tensor(tensors, "names.bytes", np.uint8, 1),
+        )
+    return names

@@ -1,0 +1,315 @@
+"""The seeded click stream: the same rows however it is cut, and the truth it claims to hold."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import replace
+from itertools import combinations, islice
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression
+
+from pqrlearn.datasets.clicks import ClickStream, Field
+from pqrlearn.errors import DataError, HyperError
+from pqrlearn.metrics import ClicksMetrics
+from pqrlearn.readers.libsvm import format_batch
+
+DEMO = ClickStream.demo()
+PRESETS = [DEMO, ClickStream.avazu(), ClickStream.criteo(), ClickStream.kdd2012()]
+SMALL = ClickStream(
+    fields=6, features=3_000, click_rate=0.2, interactions=30, pair_scale=2.0, pair_share=0.005
+)
+
+
+def gathered(batches):
+    parts = list(batches)
+    return [np.concatenate([getattr(b, name) for b in parts]) for name in ("indices", "labels")]
+
+
+def logloss(margins, labels):
+    metrics = ClicksMetrics()
+    metrics.update(margins, labels)
+    return metrics.result()["logloss"]
+
+
+def table(stream, rows, start=0):
+    """Features as a matrix with one line per row, and the batch it is from."""
+    batch = stream.batch(start, rows)
+    return batch.indices.reshape(rows, stream.fields), batch
+
+
+# -- one world, whatever the cut ------------------------------------------------
+
+
+@pytest.mark.parametrize("batch_rows", [1, 7, 100, 4096])
+def test_rows_do_not_depend_on_how_the_stream_is_cut(batch_rows):
+    indices, labels = gathered(DEMO.batches(500, batch_rows))
+    whole = DEMO.batch(0, 500)
+    np.testing.assert_array_equal(indices, whole.indices)
+    np.testing.assert_array_equal(labels, whole.labels)
+
+
+def test_a_stream_started_late_continues_the_same_rows():
+    indices, labels = gathered(DEMO.batches(300, 64, start=12_345))
+    whole = DEMO.batch(12_000, 1_000)
+    np.testing.assert_array_equal(indices, whole.indices[345 * DEMO.fields : 645 * DEMO.fields])
+    np.testing.assert_array_equal(labels, whole.labels[345:645])
+
+
+def test_equal_settings_give_equal_rows_and_another_seed_another_world():
+    first, again, other = (ClickStream.demo(seed).batch(0, 200) for seed in (5, 5, 6))
+    np.testing.assert_array_equal(first.indices, again.indices)
+    np.testing.assert_array_equal(first.labels, again.labels)
+    assert (first.indices != other.indices).mean() > 0.5
+    assert ClickStream.demo(5).planted() != ClickStream.demo(6).planted()
+
+
+def test_the_rows_of_a_seed_never_change():
+    batch = DEMO.batch(1_000_000, 2)
+    assert batch.indices.reshape(2, 12).tolist() == [
+        [0, 6, 8, 38, 129, 286, 555, 3063, 8621, 19517, 63748, 129218],
+        [0, 3, 18, 39, 100, 286, 718, 2407, 4124, 11528, 36832, 142509],
+    ]
+    assert DEMO.planted()[0] == ((4, 245), pytest.approx(2.2435205846))
+
+
+def test_no_rows_are_no_batches():
+    assert list(DEMO.batches(0)) == []
+
+
+# -- rows -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", PRESETS)
+def test_rows_are_canonical_with_one_feature_of_each_field(stream):
+    features, batch = table(stream, 2_000)
+    for column, field in zip(features.T, stream.layout, strict=True):
+        assert column.min() >= field.offset
+        assert column.max() < field.offset + field.size
+    assert (np.diff(features.astype(np.int64), axis=1) > 0).all()
+    assert batch.indptr.tolist() == list(range(0, len(batch.indices) + 1, stream.fields))
+    assert set(batch.labels) == {0.0, 1.0}
+    assert (batch.values == 1).all()
+    assert (batch.weights == 1).all()
+    types = [array.dtype.name for array in (batch.indptr, batch.indices, batch.values)]
+    assert types == ["int64", "uint32", "float32"]
+
+
+@pytest.mark.parametrize("stream", PRESETS)
+def test_clicks_come_at_the_rate_asked_for(stream):
+    batch = stream.batch(0, 100_000)
+    assert batch.labels.mean() == pytest.approx(stream.click_rate, rel=0.03)
+    assert stream.probabilities(batch).mean() == pytest.approx(stream.click_rate, rel=0.03)
+
+
+def test_probabilities_are_those_that_the_clicks_were_drawn_with():
+    batch = DEMO.batch(0, 200_000)
+    chances = DEMO.probabilities(batch)
+    for low, high in [(0, 0.05), (0.05, 0.2), (0.2, 0.5), (0.5, 1)]:
+        inside = (chances >= low) & (chances < high)
+        error = 4 * np.sqrt(0.25 / inside.sum())
+        assert abs(batch.labels[inside].mean() - chances[inside].mean()) < error
+
+
+# -- fields ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", PRESETS)
+def test_fields_share_out_all_features_from_two_values_to_a_large_share(stream):
+    sizes = [field.size for field in stream.layout]
+    assert sum(sizes) == stream.features
+    assert len(sizes) == stream.fields
+    assert sizes[0] == 2
+    assert sizes == sorted(sizes)
+    assert sizes[-1] > stream.features / 5
+
+
+@pytest.mark.parametrize(("fields", "features"), [(2, 4), (3, 7), (10, 20), (40, 1_000)])
+def test_few_features_still_fill_every_field(fields, features):
+    stream = ClickStream(fields=fields, features=features, click_rate=0.5, interactions=0)
+    sizes = [field.size for field in stream.layout]
+    assert min(sizes) >= 2
+    assert sum(sizes) == features
+
+
+@pytest.mark.parametrize("size", [2, 5, 97, 1_000])
+def test_every_rank_has_a_feature_of_its_own(size):
+    field = Field("site", offset=10, size=size, exponent=1.1, shift=size // 3)
+    assert sorted(field.features(np.arange(size))) == list(range(10, 10 + size))
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.8, 1.0, 1.1, 2.0])
+def test_shares_add_up_to_one_and_are_what_is_drawn(exponent):
+    field = Field("site", offset=0, size=50, exponent=exponent, shift=0)
+    shares = field.shares(np.arange(50))
+    assert shares.sum() == pytest.approx(1)
+    even = (np.arange(200_000) + 0.5) / 200_000
+    drawn = np.bincount(field.draw(even), minlength=50) / 200_000
+    np.testing.assert_allclose(drawn[field.features(np.arange(50))], shares, atol=1e-5)
+    ends = field.draw(np.array([0.0, np.nextafter(1.0, 0.0)]))
+    assert ends.tolist() == field.features(np.array([0, 49])).tolist()
+
+
+def test_frequencies_fall_like_a_power_of_the_rank():
+    stream = replace(DEMO, exponent=1.2)
+    features, _ = table(stream, 200_000)
+    largest = stream.layout[-1]
+    counts = np.bincount(features[:, -1] - largest.offset, minlength=largest.size)
+    ranked = -np.sort(-counts)[5:200]
+    slope = np.polyfit(np.log(np.arange(6, 201)), np.log(ranked), 1)[0]
+    assert slope == pytest.approx(-1.2, abs=0.1)
+
+
+def test_a_stream_keeps_meeting_new_features():
+    seen = [len(np.unique(DEMO.batch(0, rows).indices)) for rows in (10_000, 100_000)]
+    assert seen[1] > 3 * seen[0] > 30_000
+
+
+# -- planted pairs --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", PRESETS)
+def test_planted_pairs_meet_often_and_are_from_different_fields(stream):
+    features, _ = table(stream, 50_000)
+    planted = stream.planted()
+    assert len({pair for pair, _ in planted}) == stream.interactions
+    for (i, j), _ in planted:
+        assert stream.name(i).split("=")[0] != stream.name(j).split("=")[0]
+        together = ((features == i).any(axis=1) & (features == j).any(axis=1)).mean()
+        assert together > stream.pair_share / 2
+
+
+def test_planted_effects_are_sorted_by_strength_and_go_both_ways():
+    effects = np.array([effect for _, effect in DEMO.planted()])
+    assert (np.diff(np.abs(effects)) <= 0).all()
+    assert 0.3 < (effects > 0).mean() < 0.7
+    assert np.abs(effects).min() >= DEMO.pair_scale / 2
+    assert np.abs(effects).max() <= DEMO.pair_scale * 3 / 2
+
+
+def test_margins_are_the_sum_of_planted_effects():
+    linear = replace(SMALL, interactions=0)
+    features, batch = table(SMALL, 5_000)
+    expected = linear.margins(batch) - linear.intercept + SMALL.intercept
+    for (i, j), effect in SMALL.planted():
+        expected += effect * ((features == i).any(axis=1) & (features == j).any(axis=1))
+    np.testing.assert_allclose(SMALL.margins(batch), expected, atol=1e-12)
+
+
+def test_without_interactions_margins_are_linear():
+    """A swap of one feature moves the margin by the same amount whatever else is in the row."""
+    linear = replace(SMALL, interactions=0)
+    features, batch = table(linear, 1_000)
+    swapped = features.copy()
+    swapped[:, 0] = 1 - swapped[:, 0]
+    moved = linear.margins(replace(batch, indices=swapped.reshape(-1))) - linear.margins(batch)
+    assert len(np.unique(np.abs(moved).round(9))) == 1
+    assert np.abs(moved).max() > 0
+
+
+def test_pairs_are_worth_more_than_any_linear_model_can_see():
+    train, test = SMALL.batch(0, 30_000), SMALL.batch(30_000, 20_000)
+    shape = (SMALL.fields, SMALL.features)
+    linear = [with_columns(batch, *shape) for batch in (train, test)]
+    paired = [with_columns(batch, *shape, SMALL.planted()) for batch in (train, test)]
+    losses = []
+    for fit, score in (linear, paired):
+        model = LogisticRegression(C=0.3, max_iter=300).fit(fit, train.labels)
+        losses.append(logloss(model.decision_function(score), test.labels))
+    best = logloss(SMALL.margins(test), test.labels)
+    assert best < losses[1] < losses[0] - 0.02
+
+
+def with_columns(batch, fields, features, planted=()):
+    """The rows as CSR, with a column of its own for each planted pair."""
+    lines = batch.indices.reshape(-1, fields)
+    extra = [(lines == i).any(axis=1) & (lines == j).any(axis=1) for (i, j), _ in planted]
+    rows, columns = np.nonzero(np.array(extra).T) if extra else (np.zeros(0, int),) * 2
+    rows = np.concatenate([np.repeat(np.arange(len(batch)), fields), rows])
+    columns = np.concatenate([batch.indices.astype(np.int64), features + columns])
+    return csr_array((np.ones(len(rows)), (rows, columns)), (len(batch), features + len(extra)))
+
+
+# -- names and files ------------------------------------------------------------
+
+
+def test_names_are_unique_and_say_field_and_value():
+    names = dict(SMALL.names())
+    assert sorted(names) == list(range(SMALL.features))
+    assert len(set(names.values())) == SMALL.features
+    starts = {field.name: field.offset for field in SMALL.layout}
+    for index, name in names.items():
+        field, value = name.split("=")
+        assert starts[field] + int(value, 16) == index
+        assert SMALL.name(index) == name
+
+
+def test_fields_beyond_the_list_of_words_are_numbered():
+    names = [field.name for field in ClickStream.criteo().layout]
+    assert names[7] == "site"
+    assert names[16:18] == ["f16", "f17"]
+    assert len(set(names)) == 39
+
+
+def test_a_file_holds_the_rows_and_the_names(tmp_path):
+    rows, names = tmp_path / "clicks.svm", tmp_path / "names.tsv"
+    SMALL.write_libsvm(rows, 300, start=50, names_path=names)
+    assert rows.read_bytes() == format_batch(SMALL.batch(50, 300))
+    lines = names.read_text().splitlines()
+    assert len(lines) == SMALL.features
+    assert lines[5] == f"5\t{SMALL.name(5)}"
+
+
+# -- size -----------------------------------------------------------------------
+
+
+def test_fifty_four_million_features_cost_no_memory():
+    tracemalloc.start()
+    stream = ClickStream.kdd2012()
+    batches = stream.batches(149_639_105)
+    assert sum(len(batch) for batch in islice(batches, 3)) == 3 * 16_384
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 64_000_000
+    assert stream.name(54_686_451).startswith("query=")
+
+
+# -- settings -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fields": 1}, "fields=1 must be at least 2"),
+        ({"features": 11}, r"features=11 must be between 12 \(two per field\)"),
+        ({"features": 2**31 + 1}, "features=2147483649 must be between"),
+        ({"click_rate": 0.0}, "click_rate=0.0 must be between 0 and 1"),
+        ({"exponent": -1.0}, "exponent=-1.0 must be at least 0"),
+        ({"interactions": -1}, "interactions=-1 must be at least 0"),
+        ({"pair_share": 0.0}, "pair_share=0.0 must be between 0.0001 and 0.25"),
+    ],
+)
+def test_a_setting_out_of_range_is_an_error_that_names_it(change, message):
+    with pytest.raises(HyperError, match=message):
+        replace(SMALL, **change)
+
+
+def test_more_interactions_than_frequent_pairs_is_an_error():
+    with pytest.raises(HyperError, match=r"interactions=100000: only .* pairs meet in"):
+        replace(SMALL, interactions=100_000).planted()
+
+
+def test_an_unknown_feature_or_a_foreign_row_is_an_error():
+    with pytest.raises(DataError, match=r"feature 3000 is not in 0\.\.2999"):
+        SMALL.name(3_000)
+    with pytest.raises(DataError, match="rows of this stream have 6 features each"):
+        SMALL.margins(DEMO.batch(0, 3))
+
+
+def test_fields_are_drawn_independently_of_each_other():
+    features, _ = table(DEMO, 100_000)
+    common = [features[:, j] == np.bincount(features[:, j]).argmax() for j in range(DEMO.fields)]
+    for a, b in combinations(common, 2):
+        assert abs(np.corrcoef(a, b)[0, 1]) < 5 / np.sqrt(len(features))

@@ -1,0 +1,290 @@
+"""The native PQR, LR and QR against the oracle, and against each other."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracle
+import pqrlearn
+from pqrlearn import LR, PQR, QR, Batch, Ftrl, Separation
+from pqrlearn.errors import HyperError, RowError
+from pqrlearn.learners.base import Learner
+from strategies import (
+    Labelled,
+    as_batch,
+    as_dicts,
+    labelled_rows,
+    losses,
+    nonzero_weights,
+    optimizers,
+    random_batch,
+    scales,
+)
+
+FEATURES = 8
+SOME_ROWS = random_batch(seed=6)
+CLOSE: dict[str, Any] = {"rtol": 2e-4, "atol": 2e-5}  # slots are float32
+some = settings(max_examples=80, deadline=None)
+
+
+def new(family: Any, rows: Batch, loss: Any) -> Learner:
+    """A fresh PQR of order 3, QR or LR."""
+    model: Learner = family(*[Separation.top_k(rows, 3)] * (family is PQR), loss=loss)
+    return model
+
+
+def assert_same_model(native: Learner, model: oracle.PQR, rows: list[Labelled]) -> None:
+    """Learns the rows in both and compares every prediction, then every weight."""
+    predictions = native.learn_many(as_batch(rows))
+    expected = [model.learn(r.row, r.label, r.weight) for r in rows]
+    np.testing.assert_allclose(predictions, expected, **CLOSE)
+    assert_same_weights(native, model)
+    unseen = [r.row | {FEATURES + 1: 0.5} for r in rows]
+    np.testing.assert_allclose(
+        native.margin_many(unseen), [model.margin(row) for row in unseen], **CLOSE
+    )
+
+
+def assert_same_weights(native: Learner, model: oracle.PQR) -> None:
+    """Equal weights, and equally many zeros; only a sum within rounding of l1 may go either way."""
+    found = nonzero_weights(native)
+    expected = {key: weight for key, weight in model.weights().items() if weight != 0}
+    for key in found.keys() | expected.keys():
+        assert found.get(key, 0.0) == pytest.approx(
+            expected.get(key, 0.0), rel=CLOSE["rtol"], abs=CLOSE["atol"]
+        ), key
+    for key in found.keys() ^ expected.keys():
+        edge = 0.0 if key == ("bias",) else model.l1
+        assert abs(abs(model.z[key]) - edge) < 1e-5, key
+
+
+@some
+@given(labelled_rows(FEATURES), st.integers(0, FEATURES), losses, optimizers, scales, st.booleans())
+def test_native_pqr_matches_the_oracle(
+    rows: list[Labelled],
+    order: int,
+    loss: Any,
+    optimizer: Ftrl,
+    scale: float | None,
+    bias: bool,
+) -> None:
+    separation = Separation.top_k(as_batch(rows), order)
+    high = oracle.top_k([r.row for r in rows], order)
+    assert separation.features.tolist() == high
+    native = PQR(separation, loss=loss, optimizer=optimizer, interaction_scale=scale, bias=bias)
+    model = oracle.PQR(high=high, loss=loss, scale=scale, bias=bias, **asdict(optimizer))
+    assert_same_model(native, model, rows)
+
+
+@some
+@given(labelled_rows(FEATURES), labelled_rows(FEATURES), st.integers(1, 4))
+def test_features_may_be_high_by_other_rows_and_by_a_threshold(
+    counted: list[Labelled], rows: list[Labelled], min_count: int
+) -> None:
+    high = oracle.threshold([r.row for r in counted], min_count)
+    separation = Separation.threshold(as_batch(counted), min_count)
+    assert separation.features.tolist() == high
+    native = PQR(separation, loss="squared", interaction_scale=None)
+    assert_same_model(native, oracle.PQR(high=high, **asdict(native.optimizer)), rows)
+
+
+@some
+@given(labelled_rows(FEATURES), losses, optimizers, st.booleans())
+def test_native_lr_matches_the_oracle(
+    rows: list[Labelled], loss: Any, optimizer: Ftrl, bias: bool
+) -> None:
+    native = LR(loss=loss, optimizer=optimizer, bias=bias)
+    model = oracle.PQR(loss=loss, bias=bias, **asdict(optimizer))
+    assert_same_model(native, model, rows)
+
+
+@some
+@given(labelled_rows(FEATURES), losses, optimizers, scales, st.booleans())
+def test_native_qr_matches_the_oracle(
+    rows: list[Labelled], loss: Any, optimizer: Ftrl, scale: float | None, bias: bool
+) -> None:
+    native = QR(loss=loss, optimizer=optimizer, interaction_scale=scale, bias=bias)
+    model = oracle.QR(loss=loss, scale=scale, bias=bias, **asdict(optimizer))
+    assert_same_model(native, model, rows)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_a_long_run_stays_beside_the_oracle(loss: Any) -> None:
+    batch = random_batch(seed=1, rows=3000, features=12)
+    optimizer = Ftrl(alpha=0.1, beta=1.0, l1=0.5, l2=0.1)
+    separation = Separation.top_k(batch, 5)
+    native = PQR(separation, loss=loss, optimizer=optimizer, interaction_scale=0.3)
+    model = oracle.PQR(high=separation.features.tolist(), loss=loss, scale=0.3, **asdict(optimizer))
+    expected = [
+        model.learn(*row) for row in zip(as_dicts(batch), batch.labels, batch.weights, strict=True)
+    ]
+    np.testing.assert_allclose(native.learn_many(batch), expected, rtol=1e-3, atol=1e-4)
+
+
+# Models that are each other's special cases.
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_pqr_of_order_zero_is_lr(loss: Any) -> None:
+    batch = random_batch(seed=2)
+    pqr, lr = PQR(Separation.top_k(batch, 0), loss=loss), LR(loss=loss)
+    np.testing.assert_array_equal(pqr.learn_many(batch), lr.learn_many(batch))
+    assert nonzero_weights(pqr) == nonzero_weights(lr)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_pqr_with_every_feature_high_is_qr_without_squares(loss: Any) -> None:
+    """The oracle's squares are put back to zero after every row."""
+    batch = random_batch(seed=3)
+    pqr = PQR(Separation.top_k(batch, 100), loss=loss, interaction_scale=None)
+    model = oracle.QR(loss=loss, **asdict(pqr.optimizer))
+    expected = []
+    for row, label, weight in zip(as_dicts(batch), batch.labels, batch.weights, strict=True):
+        expected.append(model.learn(row, label, weight))
+        for key in [key for key in model.z if key[0] == "square"]:
+            model.z[key] = model.n[key] = 0.0
+    np.testing.assert_allclose(pqr.learn_many(batch), expected, **CLOSE)
+    assert pqr.nonzeros()["shared"] == 0
+
+
+def test_an_order_above_the_number_of_features_makes_all_of_them_high() -> None:
+    batch = random_batch(seed=4)
+    separation = Separation.top_k(batch, 10**6)
+    assert separation.order == separation.distinct == len(np.unique(batch.indices))
+    model = PQR(separation, loss="squared")
+    model.learn_many(batch)
+    assert_same_weights(model, _learned_oracle(batch, np.unique(batch.indices).tolist(), model))
+
+
+def _learned_oracle(batch: Batch, high: list[int], like: PQR) -> oracle.PQR:
+    model = oracle.PQR(
+        high=high, loss=like.loss, scale=like.interaction_scale, **asdict(like.optimizer)
+    )
+    for row, label, weight in zip(as_dicts(batch), batch.labels, batch.weights, strict=True):
+        model.learn(row, label, weight)
+    return model
+
+
+def test_a_feature_never_seen_is_low_in_pqr() -> None:
+    batch = random_batch(seed=5)
+    separation = Separation.top_k(batch, 3)
+    model = PQR(separation, loss="squared", interaction_scale=None)
+    model.learn_many(batch)
+    shared = dict(zip(*(array.tolist() for array in model.weights("shared")), strict=True))
+    assert len(shared) == 3
+    row = dict.fromkeys(separation.features.tolist(), 0.5)
+    before, after = model.margin_many([row, row | {4_000_000_000: 2.0}])
+    assert after - before == pytest.approx(sum(0.5 * 2.0 * q for q in shared.values()), rel=1e-4)
+
+
+# Edges.
+
+
+def test_pqr_without_a_separation_shows_the_fix() -> None:
+    with pytest.raises((TypeError, HyperError), match=r"Separation\.top_k"):
+        PQR()
+
+
+@pytest.mark.parametrize("margin", [-1000.0, 1000.0])
+def test_logistic_margins_far_out_stay_finite(margin: float) -> None:
+    model = LR(loss="logistic", optimizer=Ftrl(alpha=10.0), bias=False)
+    label = float(margin > 0)
+    for _ in range(50):
+        model.learn_one({0: 1.0}, label)
+    (weight,) = model.weights("linear")[1]
+    far = {0: 1000 / abs(weight)}
+    assert model.margin_many([far])[0] == pytest.approx(margin, rel=1e-5)
+    assert model.predict_one(far) == label
+    model.learn_one(far, label)
+    model.learn_one(far, 1 - label)
+    assert np.isfinite(model.margin_many([far, {0: 1.0}])).all()
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("family", [PQR, QR, LR])
+@pytest.mark.parametrize("row", [{0: 1e30, 1: 1e30}, {0: 1.0, 77: 1e30}, {88: 1e30, 99: -1e30}])
+def test_rows_too_large_to_learn_are_refused(row: dict[int, float], family: Any, loss: Any) -> None:
+    model = new(family, SOME_ROWS, loss)
+    before = model.to_bytes()
+    with pytest.raises(RowError):
+        model.learn_one(row, 1.0)
+    with pytest.raises(RowError):
+        model.learn_many([row], [1.0])
+    with pytest.raises(RowError):
+        model.learn_many(Batch.from_rows([(list(row), list(row.values()))], labels=[1.0]))
+    assert model.to_bytes() == before
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("family", [PQR, QR, LR])
+def test_no_row_makes_a_model_that_is_not_finite(family: Any, loss: Any) -> None:
+    """A huge row is refused, or, where the loss is flat, learned to no effect."""
+    model = new(family, SOME_ROWS, loss)
+    model.learn_many(SOME_ROWS)
+    for value in (1e6, 1e10, 1e15, 1e20, 1e38, -1e10, -1e38):
+        for label in (0.0, 1.0):
+            with contextlib.suppress(RowError):
+                model.learn_one({0: value, 1: 1.0, 77: value}, label)
+            assert np.isfinite(model.predict_many(SOME_ROWS)).all()
+    for block in model.nonzeros():
+        assert np.isfinite(model.weights(block)[1]).all()
+
+
+def test_a_label_too_large_to_learn_is_refused() -> None:
+    model = LR(loss="squared")
+    for label in (1e30, 1e300, -1e30):
+        with pytest.raises(RowError):
+            model.learn_one({0: 1.0}, label)
+    assert model.to_bytes() == LR(loss="squared").to_bytes()
+
+
+def test_a_row_is_refused_for_its_coordinates_not_for_products_it_does_not_have() -> None:
+    """A time stamp is a fair value for a linear model."""
+    model = LR(loss="squared", optimizer=Ftrl(alpha=0.1))
+    model.learn_one({0: 1.7e9}, 1.0)
+    assert 0 < model.predict_one({0: 1.7e9}) < 1e9
+
+
+@pytest.mark.parametrize("family", [PQR, QR, LR])
+def test_the_largest_index_works(family: Any) -> None:
+    last = 2**32 - 1
+    rows = Batch.from_rows([([0, last], [1.0, 1.0])] * 5, labels=[1.0] * 5)
+    model = new(family, rows, "squared")
+    model.learn_many(rows)
+    found = nonzero_weights(model)
+    assert found["linear", last] == found["linear", 0] > 0
+    assert (("pair", 0, last) in found) == (family is not LR)
+    assert nonzero_weights(pqrlearn.from_bytes(model.to_bytes())) == found
+
+
+def test_new_names_do_not_meet_the_numbers_beside_them() -> None:
+    rows: list[dict[Any, Any]] = [{0: 1.0}, {3: 1.0, "a": 1.0}, {2: 1.0, "b": 1.0, "a": 1.0}]
+    model = LR(loss="squared")
+    model.learn_many(rows, [1.0, 1.0, 1.0])
+    assert model.nonzeros()["linear"] == 5
+    assert Separation.top_k(rows, 10).counts.tolist() == [2, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("family", [PQR, QR, LR])
+def test_a_beta_of_zero_divides_nothing_by_zero(family: Any) -> None:
+    settings: dict[str, Any] = {"optimizer": Ftrl(beta=0.0, l2=0.0), "loss": "squared"}
+    model = family(*[Separation.top_k(SOME_ROWS, 3)] * (family is PQR), **settings)
+    assert model.predict_one({0: 1.0, 1: 1.0}) == 0.0
+    assert np.isfinite(model.learn_many(SOME_ROWS)).all()
+
+
+def test_a_large_order_costs_what_is_used() -> None:
+    """An order of 100,000 has five thousand million pairs; only those that occur are kept."""
+    order = 100_000
+    rows = Batch.from_rows([([i], [1.0]) for i in range(order)], labels=[1.0] * order)
+    model = PQR(Separation.top_k(rows, order), loss="squared")
+    model.learn_many([{0: 1.0, order - 1: 1.0}], [1.0])
+    assert model.nonzeros()["pair"] == 1
+    assert len(model.to_bytes()) < 2_000_000
