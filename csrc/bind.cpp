@@ -103,7 +103,7 @@ pqr::Rows view(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
 }
 
 void check_weight(std::size_t row, double weight) {
-  if (!(weight >= 0.0 && std::isfinite(static_cast<float>(weight)))) {
+  if (!pqr::is_weight(static_cast<float>(weight))) {
     refuse(in_row(row, "weight " + shown(weight) + " must be finite and not negative"));
   }
 }
@@ -122,18 +122,18 @@ void check_label(std::size_t row, pqr::Loss loss, double label) {
 void check_rows(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
                 const In<float>& values, const In<double>& labels, const In<float>& weights) {
   const pqr::Rows rows = view(indptr, indices, values, labels, weights);
-  for (std::size_t r = 0; r < rows.size; ++r) {
-    const pqr::Row row = rows[r];
-    if (!pqr::is_canonical(row.indices, row.values, row.size)) {
-      refuse(in_row(r,
-                    "indices must rise strictly and values be non-zero; "
-                    "Batch.from_csr brings rows into this form"));
+  std::size_t good = 0;
+  {
+    nb::gil_scoped_release release;
+    while (good < rows.size && pqr::is_good(rows[good]) && pqr::is_weight(rows.weights[good])) {
+      ++good;
     }
-    for (std::size_t i = 0; i < row.size; ++i) {
-      if (!std::isfinite(row.values[i])) refuse(in_row(r, "a value is not finite"));
-    }
-    check_weight(r, rows.weights[r]);
   }
+  if (good == rows.size) return;
+  check_weight(good, rows.weights[good]);
+  refuse(in_row(good,
+                "indices must rise strictly and values be finite and not zero; "
+                "Batch.from_csr brings rows into this form"));
 }
 
 RowArrays make_rows(const In<std::int64_t>& indptr, const In<std::int64_t>& indices,
@@ -212,7 +212,7 @@ std::string_view utf8(PyObject* text) {
 
 // Turns a dict into a canonical row without going back to Python: a string value
 // is the feature `key=value`, a number is the feature `key` with that value (an
-// integer key is the index itself), None is absent.
+// integer key is the index itself, of a feature that has no name), None is absent.
 class DictRow {
  public:
   // Names never seen take the indices from `next_feature` on, in order of name, so
@@ -271,6 +271,11 @@ class DictRow {
       if (overflow || index < 0 || index > 0xFFFFFFFFll) {
         refuse("feature " + std::string(nb::repr(key).c_str()) + " is not in 0 to 4294967295");
       }
+      if (const std::string_view name = names.name(static_cast<std::uint32_t>(index));
+          !name.empty()) {
+        refuse("feature " + std::to_string(index) + " has the name '" + std::string(name) +
+               "'; use the name");
+      }
       row_.push(static_cast<std::uint32_t>(index), number(key, value));
       return;
     }
@@ -300,7 +305,8 @@ class DictRow {
     if (amount == -1.0 && PyErr_Occurred()) {
       PyErr_Clear();
       throw nb::type_error(("feature " + std::string(nb::repr(key).c_str()) + ": value " +
-                            nb::repr(value).c_str() + " is not a str, a number or None")
+                            nb::repr(value).c_str() +
+                            " is not a number (only a named feature may have a str)")
                                .c_str());
     }
     const auto rounded = static_cast<float>(amount);

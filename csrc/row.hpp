@@ -42,6 +42,14 @@ inline bool is_canonical(const std::uint32_t* indices, const float* values, std:
   return good;
 }
 
+inline bool is_good(const Row& row) {
+  bool finite = true;
+  for (std::size_t i = 0; i < row.size; ++i) finite &= std::isfinite(row.values[i]);
+  return finite && is_canonical(row.indices, row.values, row.size);
+}
+
+inline bool is_weight(float weight) { return weight >= 0.0f && std::isfinite(weight); }
+
 class RowBuffer {
  public:
   std::vector<std::int64_t> indptr{0};

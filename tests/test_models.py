@@ -272,6 +272,13 @@ def test_new_names_do_not_meet_the_numbers_beside_them() -> None:
     assert Separation.top_k(rows, 10).counts.tolist() == [2, 1, 1, 1, 1]
 
 
+def test_a_number_that_a_name_has_taken_is_refused() -> None:
+    model = LR(loss="squared")
+    model.learn_many([{1: 1.0}, {"a": 1.0}], [1.0, 1.0])
+    with pytest.raises(RowError, match="feature 2 has the name 'a'; use the name"):
+        model.learn_one({2: 1.0}, 1.0)
+
+
 @pytest.mark.parametrize("family", [PQR, QR, LR])
 def test_a_beta_of_zero_divides_nothing_by_zero(family: Any) -> None:
     settings: dict[str, Any] = {"optimizer": Ftrl(beta=0.0, l2=0.0), "loss": "squared"}

@@ -17,16 +17,14 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     On any error, also Ctrl-C and a full disk, the old file stays and the new one is removed.
     """
     target = Path(path)
-    if target.exists() and not target.is_file():
-        raise PqrError(f"{target}: not a regular file, so it is not replaced")
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    beside = _beside(target)
     try:
         yield beside
         _sync(beside)
         os.replace(beside, target)
         _sync(target.parent)
     except OSError as error:
-        raise PqrError(f"{target}: cannot be written: {error.strerror or error}") from error
+        raise _unwritable(target, error) from error
     finally:
         beside.unlink(missing_ok=True)
 
@@ -34,6 +32,27 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     with written_whole(path) as beside:
         beside.write_bytes(data)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Fails like `written_whole` would: before long work instead of after it."""
+    target = Path(path)
+    beside = _beside(target)
+    try:
+        beside.touch()
+        beside.unlink()
+    except OSError as error:
+        raise _unwritable(target, error) from error
+
+
+def _beside(target: Path) -> Path:
+    if target.exists() and not target.is_file():
+        raise PqrError(f"{target}: not a regular file, so it is not replaced")
+    return target.with_name(f".{target.name}.{os.getpid()}.part")
+
+
+def _unwritable(target: Path, error: OSError) -> PqrError:
+    return PqrError(f"{target}: cannot be written: {error.strerror or error}")
 
 
 def _sync(path: Path) -> None:

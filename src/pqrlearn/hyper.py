@@ -11,7 +11,7 @@ from pqrlearn.errors import HyperError
 Loss = Literal["logistic", "squared"]
 LOSSES: Final[tuple[Loss, ...]] = get_args(Loss)
 
-INTERACTION_SCALE: Final = 0.3
+INTERACTION_SCALE: Final = 1.0
 """Default factor of the interaction scale: see docs/decisions/0004-interaction-scale.md."""
 
 SAMPLE_ROWS: Final = 1_000_000

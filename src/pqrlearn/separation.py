@@ -151,15 +151,15 @@ class Counts:
         paths: Sequence[str | os.PathLike[str]],
         sample_rows: int | None = SAMPLE_ROWS,
         on_bad_row: str = "stop",
+        *,
+        clicks: bool = False,
     ) -> Counts:
         """Counts of files: whole ones, or blocks spread evenly over those with more rows.
 
         From stdin or a compressed file, which cannot be entered in the middle, the first rows.
+        With `clicks`, a row whose label is no click is a bad row.
         """
-        counts = Counts()
-        for batch in sample(paths, sample_rows, on_bad_row):
-            counts.add(batch)
-        return counts
+        return Counts.of(sample(paths, sample_rows, on_bad_row, clicks=clicks))
 
     def separate(self, *, order: int | None = None, min_count: int | None = None) -> Separation:
         """Draws the line; by default at ⌈√d⌉ of the d distinct features, as the paper suggests."""
@@ -177,29 +177,41 @@ class Counts:
 
 
 def sample(
-    paths: Sequence[str | os.PathLike[str]], sample_rows: int | None, on_bad_row: str
+    paths: Sequence[str | os.PathLike[str]],
+    sample_rows: int | None,
+    on_bad_row: str,
+    *,
+    clicks: bool = False,
 ) -> Iterator[Batch]:
     """The rows to count: all of them, or about `sample_rows` spread over the files."""
+
+    def read(path: str | os.PathLike[str], start: int = 0, stop: int | None = None) -> Iterator[Batch]:
+        return LibsvmReader(
+            path, clicks=clicks, on_bad_row=on_bad_row, start=start, stop=stop
+        ).batches()
+
+    everything = chain.from_iterable(map(read, paths))
     if sample_rows is None:
-        return chain.from_iterable(_whole(path, on_bad_row) for path in paths)
+        return everything
     check_whole("sample_rows", sample_rows, least=1)
     if not all(enterable(path) for path in paths):
-        everything = chain.from_iterable(_whole(path, on_bad_row) for path in paths)
-        return first_rows(everything, sample_rows)
+        return at_most(everything, sample_rows)
     sizes = [Path(path).stat().st_size for path in paths]
     rows = sum(_estimated_rows(Path(p), size) for p, size in zip(paths, sizes, strict=True))
     if rows <= 1.5 * sample_rows:  # the estimate may be off: when in doubt, count all
-        return chain.from_iterable(_whole(path, on_bad_row) for path in paths)
+        return everything
     share = sample_rows / rows
     return chain.from_iterable(
-        _spread(path, size, share, on_bad_row) for path, size in zip(paths, sizes, strict=True)
+        read(path, start, stop)
+        for path, size in zip(paths, sizes, strict=True)
+        for start, stop in _spread(size, share)
     )
 
 
 def enterable(path: str | os.PathLike[str]) -> bool:
     """Whether blocks can be read from the middle: plain files, not stdin or compressed ones."""
-    if str(path) == "-":
-        return False
+    if str(path) == "-" or not Path(path).is_file():
+        return False  # a named pipe must not be opened twice: its writer would see it close
     with open_source(path) as source:
         return source.seekable
 
@@ -214,20 +226,33 @@ def first_rows(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
             return
 
 
-def _whole(path: str | os.PathLike[str], on_bad_row: str) -> Iterator[Batch]:
-    return LibsvmReader(path, clicks=False, on_bad_row=on_bad_row).batches()
+def at_most(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
+    """The first `rows` rows. The last batch is cut: how a pipe hands out bytes must not matter."""
+    for batch in batches:
+        yield batch if len(batch) <= rows else _head(batch, rows)
+        rows -= len(batch)
+        if rows <= 0:
+            return
 
 
-def _spread(
-    path: str | os.PathLike[str], size: int, share: float, on_bad_row: str
-) -> Iterator[Batch]:
-    """About `share` of a file's rows, in blocks spread evenly over it."""
+def _head(batch: Batch, rows: int) -> Batch:
+    end = batch.indptr[rows]
+    return Batch(
+        batch.indptr[: rows + 1],
+        batch.indices[:end],
+        batch.values[:end],
+        batch.labels[:rows],
+        batch.weights[:rows],
+        None if batch.lines is None else batch.lines[:rows],
+    )
+
+
+def _spread(size: int, share: float) -> Iterator[tuple[int, int]]:
+    """Blocks spread evenly over a file, which together hold about `share` of its bytes."""
     length = max(1, round(share * size / _BLOCKS))
     for block in range(_BLOCKS):
         start = block * size // _BLOCKS
-        yield from LibsvmReader(
-            path, clicks=False, on_bad_row=on_bad_row, start=start, stop=min(size, start + length)
-        ).batches()
+        yield start, min(size, start + length)
 
 
 def _estimated_rows(path: Path, size: int) -> float:

@@ -28,6 +28,12 @@ COMMANDS = {
 class _Commands(click.Group):
     """Imports a command's module when it is asked for, so that `pqr --version` stays quick."""
 
+    def invoke(self, context: click.Context) -> None:
+        try:
+            super().invoke(context)
+        except KeyboardInterrupt:  # click would put an empty line before ours
+            raise click.Abort from None
+
     def list_commands(self, context: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -50,18 +56,21 @@ def pqr(debug: bool) -> None:
 
 
 def main() -> None:
-    debug = "--debug" in sys.argv
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]  # anywhere
+    debug = len(arguments) < len(sys.argv) - 1
     try:
-        pqr.main(standalone_mode=False)
+        pqr.main(arguments, standalone_mode=False)
         sys.stdout.flush()
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(error.exit_code)
+    except click.ClickException as error:
+        _fail(_usage(error), error.exit_code, debug)
     except BrokenPipeError:
         # Nobody reads the results any more; a second failure at exit would only add noise.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _fail("the reader of the results has gone", 1, debug)
-    except (click.Abort, KeyboardInterrupt):
+    except click.Abort:
         _fail("interrupted", 1, debug)
     except PqrError as error:
         _fail(str(error), error.exit_code, debug)
@@ -69,6 +78,14 @@ def main() -> None:
         _fail("out of memory", 1, debug)
     except OSError as error:
         _fail(f"{error.filename or 'output'}: {error.strerror or error}", 1, debug)
+    except Exception as error:
+        _fail(f"unexpected {type(error).__name__}: {error} (pqr --debug shows where)", 1, debug)
+
+
+def _usage(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    message = error.format_message().rstrip(".")
+    return f"{message} (see {context.command_path} --help)" if context else message
 
 
 def _fail(message: str, code: int, debug: bool) -> None:

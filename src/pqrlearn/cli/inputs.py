@@ -52,6 +52,7 @@ class Inputs:
                 self._sources.append(source)
                 self._readers.append(reader)
                 yield from reader.batches()
+        self._keep_bad = None  # a second pass meets the same bad rows again
         if not any(reader.rows for reader in self._readers):
             raise DataError(f"{', '.join(self.paths)}: no rows")
 

@@ -31,12 +31,14 @@ def table(
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    drawn = Table(box=None, pad_edge=False, show_header=any(columns))
     drawn.padding = (0, 2, 0, 0)
     for at, column in enumerate(columns):
         drawn.add_column(column, justify="left" if at < text_columns else "right", no_wrap=True)
     for row in rows:
         drawn.add_row(*(Text(cell) for cell in row))
+    if title:
+        print(title)
     # Names may be long: outside a terminal nothing is cut.
     width = None if sys.stdout.isatty() else 10_000
     Console(file=sys.stdout, width=width, highlight=False).print(drawn, soft_wrap=False, crop=False)

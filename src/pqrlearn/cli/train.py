@@ -9,17 +9,18 @@ from itertools import chain
 from typing import IO, Any
 
 import click
+import numpy as np
 
 from pqrlearn import hyper
 from pqrlearn.cli import options, show
 from pqrlearn.cli.inputs import Inputs
 from pqrlearn.errors import HyperError
-from pqrlearn.files import written_whole
+from pqrlearn.files import check_writable
 from pqrlearn.learners import LEARNERS, LR, PQR, QR, Learner, load
 from pqrlearn.progressive import Pass, finite, learn, peak_memory
 from pqrlearn.readers import read_names
 from pqrlearn.rows import Batch
-from pqrlearn.separation import Counts, Separation, enterable, first_rows
+from pqrlearn.separation import Counts, Separation, at_most, enterable, first_rows
 
 # What a model file decides by itself: giving another value with --resume is an error.
 _SETTINGS = ("model", "loss", "order", "min_count", "separation", "interaction_scale", "bias")
@@ -60,6 +61,7 @@ def train(files: tuple[str, ...], **given: Any) -> None:
     """
     if given["passes"] > 1 and "-" in files:
         raise click.UsageError("--passes needs files that can be read again, not - (stdin)")
+    check_writable(given["output"])
     run = _Run(list(files), given)
     run.learn()
     run.save(given["output"])
@@ -137,11 +139,14 @@ class _Run:
         """Counts a sample; what cannot be read twice is kept and learned from memory."""
         sample_rows = self.given["sample_rows"]
         if all(enterable(path) for path in self.inputs.paths):
-            return Counts.of_files(self.inputs.paths, sample_rows, on_bad_row="skip")
+            clicks = self.loss == "logistic"
+            return Counts.of_files(self.inputs.paths, sample_rows, "skip", clicks=clicks)
         self._rest = self.inputs.batches()
-        limited = self._rest if sample_rows is None else first_rows(self._rest, sample_rows)
-        self._buffered = list(limited)
-        return Counts.of(self._buffered)
+        if sample_rows is None:
+            self._buffered = list(self._rest)
+            return Counts.of(self._buffered)
+        self._buffered = list(first_rows(self._rest, sample_rows))
+        return Counts.of(at_most(self._buffered, sample_rows))
 
     def learn(self) -> None:
         with self._stack:
@@ -159,8 +164,6 @@ class _Run:
         return chain(_emptied(buffered), self._rest)
 
     def save(self, path: str) -> None:
-        with written_whole(path):  # fails early, before the model is turned into bytes
-            pass
         self.learner.save(path)
 
     def report(self, *, as_json: bool) -> None:
@@ -252,6 +255,7 @@ def _refuse_contradictions(model: Learner, given: dict[str, Any]) -> None:
         "model": model.kind,
         "loss": kept["loss"],
         "order": model.separation.order if isinstance(model, PQR) else None,
+        "separation": _repeated_separation(model, given["separation"]),
         "interaction_scale": "none" if scale is None else scale,
         "bias": kept["bias"],
         **{name: optimizer.get(name) for name in _RATES},
@@ -264,3 +268,11 @@ def _refuse_contradictions(model: Learner, given: dict[str, Any]) -> None:
             raise HyperError(f"{flag} {value} contradicts --resume {given['resume']}{has}")
     if given["names"]:
         raise HyperError("--names contradicts --resume: names travel in the model")
+
+
+def _repeated_separation(model: Learner, path: str | None) -> str | None:
+    """`path` if the same features are high in it as in the model."""
+    if path is None or not isinstance(model, PQR):
+        return None
+    same = np.array_equal(Separation.load(path).features, model.separation.features)
+    return path if same else "another"

@@ -1,0 +1,48 @@
+"""What the documents say is run, and what exists is documented."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from pqrlearn.cli import COMMANDS
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("snippet", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
+def test_every_snippet_of_the_readme_runs(
+    snippet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(snippet, "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_in_the_readme(command: str) -> None:
+    assert f"pqr {command}" in README or f"make {command}" in README
+
+
+def test_every_file_of_the_core_and_the_package_is_on_the_map() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    rooms = {path.name for path in (ROOT / "src/pqrlearn").iterdir() if path.is_dir()}
+    rooms -= {"__pycache__"}
+    files = {path.stem for path in (ROOT / "src/pqrlearn").glob("*.py")} - {"__init__"}
+    files |= {path.stem for path in (ROOT / "csrc").iterdir()}
+    missing = [name for name in sorted(rooms | files) if not re.search(rf"\b{name}\b", text)]
+    assert not missing, f"not in ARCHITECTURE.md: {missing}"
+
+
+def test_documents_name_no_machine() -> None:
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        assert not re.search(r"/(home|root|work|tmp)/", path.read_text()), path
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        for target in re.findall(r"\]\((?!http)([^)#]+)", path.read_text()):
+            assert os.path.exists(path.parent / target), f"{path.name}: {target}"
