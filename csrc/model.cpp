@@ -1,7 +1,7 @@
 #include "model.hpp"
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace pqr {
@@ -13,35 +13,10 @@ constexpr double largest_gradient = 1e15;
 
 // How many rows ahead memory is fetched: first ranks and linear slots, then,
 // once the ranks are there, pairs.
-constexpr std::size_t pairs_ahead = 4;
-constexpr std::size_t features_ahead = 8;
+constexpr std::size_t pairs_ahead = 2;
+constexpr std::size_t features_ahead = 6;
 
-// Walks the interaction coordinates of a row in their one order: pairs by (j, i),
-// then shared, then square. `pair(j, i)` and `single(block, rank)` say where each
-// slot is. Returns where it ended.
-template <class Pair, class Single>
-std::size_t walk(const Expansion& e, std::size_t at, float* x, Slot<float>** slots, Pair pair,
-                 Single single) {
-  for (std::size_t b = 1; b < e.high.size(); ++b) {
-    const float scaled = e.high[b].value * e.scale;
-    pair(b, slots + at);
-    for (std::size_t a = 0; a < b; ++a) x[at++] = e.high[a].value * scaled;
-  }
-  if (e.shared) {
-    const float scaled = e.low_sum * e.scale;
-    for (const High& high : e.high) {
-      slots[at] = single(Block::shared, high.rank);
-      x[at++] = high.value * scaled;
-    }
-  }
-  if (e.squares) {
-    for (const High& high : e.high) {
-      slots[at] = single(Block::square, high.rank);
-      x[at++] = high.value * (high.value * e.scale);
-    }
-  }
-  return at;
-}
+using PairRow = HashTable<Slot<float>>;
 
 bool rises(const std::uint32_t* keys, std::size_t size, std::size_t below) {
   for (std::size_t i = 0; i < size; ++i) {
@@ -63,26 +38,39 @@ bool pairs_rise(const std::uint32_t* keys, std::size_t size, std::size_t order) 
 
 }  // namespace
 
-void Coordinates::resize(std::size_t size) {
-  size_ = size;
-  padded_ = (size + lanes - 1) / lanes * lanes;
-  if (x_.size() < padded_) {
-    slots_.resize(padded_);
-    for (auto* array : {&x_, &w_, &z_, &root_n_}) array->resize(padded_);
-  }
-  for (std::size_t i = size_; i < padded_; ++i) x_[i] = z_[i] = root_n_[i] = 0.0f;
-}
+// A table that grows voids the pointers it gave: `moved` says so.
+struct Model::Make {
+  Model& model;
 
-void Coordinates::gather() {
-  for (std::size_t i = 0; i < size_; ++i) {
-    z_[i] = slots_[i]->z;
-    root_n_[i] = slots_[i]->root_n;
+  Slot<float>* linear(std::uint32_t feature, bool& moved) const {
+    return model.linear_.make(feature, moved);
   }
-}
+  PairRow& row(std::uint32_t j) const { return model.pair_.row(j); }
+  static Slot<float>* pair(PairRow& row, std::uint32_t i, std::uint32_t j, bool& moved) {
+    return row.make(i, j, moved);
+  }
+  Slot<float>* shared() const { return model.shared_.data(); }
+  Slot<float>* square() const { return model.square_.data(); }
+};
 
-void Coordinates::scatter() {
-  for (std::size_t i = 0; i < size_; ++i) *slots_[i] = {z_[i], root_n_[i]};
-}
+// Nothing is made or written: a coordinate never seen reads as its initial state.
+struct Model::Find {
+  const Model& model;
+
+  static Slot<float>* found(const Slot<float>* slot) {
+    static const Slot<float> initial;
+    return const_cast<Slot<float>*>(slot ? slot : &initial);
+  }
+  Slot<float>* linear(std::uint32_t feature, bool&) const {
+    return found(model.linear_.find(feature));
+  }
+  const PairRow& row(std::uint32_t j) const { return model.pair_.row(j); }
+  static Slot<float>* pair(const PairRow& row, std::uint32_t i, std::uint32_t, bool&) {
+    return found(row.find(i));
+  }
+  Slot<float>* shared() const { return found(model.shared_.data()); }
+  Slot<float>* square() const { return found(model.square_.data()); }
+};
 
 Model::Model(const Settings& settings, Separation separation)
     : settings_(settings),
@@ -106,24 +94,40 @@ std::size_t Model::learn(const Rows& batch, double* margins) {
 template <class Loss>
 std::size_t Model::learn_rows(const Rows& batch, double* margins) {
   Coordinates coordinates;
-  Expansion ring[pairs_ahead + 1];
+  const auto learn_one = [&](Expansion& row, std::size_t r) {
+    const double label = batch.labels[r];
+    const float weight = batch.weights[r];
+    return row.ignored == 0 || weight == 0.0f
+               ? learn_row<Loss>(row, coordinates, label, weight, margins[r])
+               : learn_newcomers<Loss>(row, coordinates, label, weight, margins[r]);
+  };
   // In QR a row may bring new ranks, so a later row cannot be split before its turn.
-  const std::size_t ahead = settings_.everything_high ? 0 : pairs_ahead;
+  return settings_.everything_high ? each_row<0>(batch, learn_one)
+                                   : each_row<pairs_ahead>(batch, learn_one);
+}
+
+std::size_t Model::margin(const Rows& batch, double* margins) const {
+  Coordinates coordinates;
+  return each_row<pairs_ahead>(batch, [&](const Expansion& row, std::size_t r) {
+    margins[r] = margin_row(row, coordinates);
+    return std::isfinite(margins[r]);
+  });
+}
+
+// Visits rows in order, with memory on its way for those ahead, until a visit
+// returns false. Returns how many returned true.
+template <std::size_t ahead, class Visit>
+std::size_t Model::each_row(const Rows& batch, Visit visit) const {
+  Expansion ring[ahead + 1];
   std::size_t split = 0;
   for (std::size_t r = 0; r < batch.size; ++r) {
     if (r + features_ahead < batch.size) prefetch_features(batch[r + features_ahead]);
     for (; split < batch.size && split <= r + ahead; ++split) {
-      Expansion& next = ring[split % (pairs_ahead + 1)];
+      Expansion& next = ring[split % (ahead + 1)];
       next.split(batch[split], separation_, rule_);
       prefetch_pairs(next);
     }
-    Expansion& row = ring[r % (pairs_ahead + 1)];
-    const bool learned =
-        row.ignored == 0 || batch.weights[r] == 0.0f
-            ? learn_row<Loss>(row, coordinates, batch.labels[r], batch.weights[r], margins[r])
-            : learn_newcomers<Loss>(row, coordinates, batch.labels[r], batch.weights[r],
-                                    margins[r]);
-    if (!learned) return r;
+    if (!visit(ring[r % (ahead + 1)], r)) return r;
   }
   return batch.size;
 }
@@ -136,7 +140,7 @@ bool Model::learn_row(const Expansion& expansion, Coordinates& coordinates, doub
     margin = margin_row(expansion, coordinates);
     return std::isfinite(margin);
   }
-  collect(expansion, coordinates);
+  collect(expansion, coordinates, Make{*this});
   margin = weigh(coordinates);
   return step<Loss>(expansion, coordinates, label, weight, margin);
 }
@@ -153,24 +157,76 @@ bool Model::learn_newcomers(Expansion& expansion, Coordinates& coordinates, doub
   pair_.resize(std::max(pair_.size(), separation_.order()));
   square_.resize(std::max(square_.size(), separation_.order()));
   expansion.split(row, separation_, rule_);
-  collect(expansion, coordinates);
+  collect(expansion, coordinates, Make{*this});
   weigh(coordinates);
   const bool learned = step<Loss>(expansion, coordinates, label, weight, margin);
   if (!learned) separation_.cut(order);
   return learned;
 }
 
-// Learns the row whose slots and weights are in `coordinates`.
+double Model::margin_row(const Expansion& expansion, Coordinates& coordinates) const {
+  collect(expansion, coordinates, Find{*this});
+  return weigh(coordinates);
+}
+
+// The coordinates of a row in their one order: linear, pairs by (j, i), shared,
+// square. Where a table has moved, its part of the row is walked again.
+template <class Slots>
+void Model::collect(const Expansion& e, Coordinates& coordinates, Slots slots) {
+  coordinates.reserve(e.row.size + e.interactions());
+  Cursor c(coordinates);
+  for (bool moved = true; moved;) {
+    moved = false;
+    c.size = 0;
+    for (std::size_t i = 0; i < e.row.size; ++i) {
+      c.add(slots.linear(e.row.indices[i], moved), e.row.values[i]);
+    }
+  }
+  const High* high = e.high.data();
+  for (std::size_t b = 1; b < e.high.size(); ++b) {
+    const std::uint32_t j = high[b].rank;
+    const float value = high[b].value * e.scale;
+    auto& row = slots.row(j);
+    if (Slot<float>* array = row.array()) {
+      for (std::size_t a = 0; a < b; ++a) c.add(array + high[a].rank, high[a].value * value);
+      continue;
+    }
+    const std::size_t begin = c.size;
+    for (bool moved = true; moved;) {
+      moved = false;
+      c.size = begin;
+      for (std::size_t a = 0; a < b; ++a) {
+        c.add(slots.pair(row, high[a].rank, j, moved), high[a].value * value);
+      }
+    }
+  }
+  if (e.shared) {
+    Slot<float>* shared = slots.shared();
+    const float value = e.low_sum * e.scale;
+    for (const High& h : e.high) c.add(shared + h.rank, h.value * value);
+  }
+  if (e.squares) {
+    Slot<float>* square = slots.square();
+    for (const High& h : e.high) c.add(square + h.rank, h.value * (h.value * e.scale));
+  }
+  coordinates.size = c.size;
+}
+
+double Model::weigh(Coordinates& c) const {
+  return bias_weight() + Kernel<Ftrl<float>>::weigh(avx2_, optimizer_, c.z.data(), c.root_n.data(),
+                                                    c.x.data(), c.w.data(), c.pad());
+}
+
+// Learns the row whose slots and weights are in `c`.
 template <class Loss>
-bool Model::step(const Expansion& expansion, Coordinates& coordinates, double label, float weight,
+bool Model::step(const Expansion& expansion, Coordinates& c, double label, float weight,
                  double margin) {
   const double slope = Loss::slope(margin, label) * weight;
   const double gradient = std::fabs(slope) * std::max(1.0, double{expansion.largest});
   if (!(gradient <= largest_gradient)) return false;
-  Kernel<Ftrl<float>>::step(avx2_, optimizer_, coordinates.z(), coordinates.root_n(),
-                            coordinates.x(), coordinates.w(), static_cast<float>(slope),
-                            coordinates.padded());
-  coordinates.scatter();
+  Kernel<Ftrl<float>>::step(avx2_, optimizer_, c.z.data(), c.root_n.data(), c.x.data(), c.w.data(),
+                            static_cast<float>(slope), c.pad());
+  c.scatter();
   if (settings_.bias) bias = bias_optimizer_.step(bias, bias_optimizer_.weight(bias), slope);
   if (expansion.row.size > 0) {
     const std::uint64_t last = expansion.row.indices[expansion.row.size - 1];
@@ -178,82 +234,6 @@ bool Model::step(const Expansion& expansion, Coordinates& coordinates, double la
   }
   ++rows;
   return true;
-}
-
-double Model::weigh(Coordinates& coordinates) const {
-  coordinates.gather();
-  return bias_weight() + Kernel<Ftrl<float>>::weigh(avx2_, optimizer_, coordinates.z(),
-                                                    coordinates.root_n(), coordinates.x(),
-                                                    coordinates.w(), coordinates.padded());
-}
-
-std::size_t Model::margin(const Rows& batch, double* margins) const {
-  Coordinates coordinates;
-  Expansion ring[pairs_ahead + 1];
-  std::size_t split = 0;
-  for (std::size_t r = 0; r < batch.size; ++r) {
-    if (r + features_ahead < batch.size) prefetch_features(batch[r + features_ahead]);
-    for (; split < batch.size && split <= r + pairs_ahead; ++split) {
-      Expansion& next = ring[split % (pairs_ahead + 1)];
-      next.split(batch[split], separation_, rule_);
-      prefetch_pairs(next);
-    }
-    margins[r] = margin_row(ring[r % (pairs_ahead + 1)], coordinates);
-    if (!std::isfinite(margins[r])) return r;
-  }
-  return batch.size;
-}
-
-double Model::margin_row(const Expansion& expansion, Coordinates& coordinates) const {
-  look_up(expansion, coordinates);
-  return weigh(coordinates);
-}
-
-// Finds or makes the slot of every coordinate. A table that grows voids its
-// pointers, so its part of the row is then walked again.
-void Model::collect(const Expansion& e, Coordinates& coordinates) {
-  coordinates.resize(e.row.size + e.interactions());
-  Slot<float>** slots = coordinates.slots();
-  float* x = coordinates.x();
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (std::size_t i = 0; i < e.row.size; ++i) slots[i] = linear_.make(e.row.indices[i], moved);
-  }
-  std::copy_n(e.row.values, e.row.size, x);
-  const auto pair = [&](std::size_t b, Slot<float>** at) {
-    HashTable<Slot<float>>& row = pair_.row(e.high[b].rank);
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t a = 0; a < b; ++a) {
-        at[a] = row.make(e.high[a].rank, e.high[b].rank, moved);
-      }
-    }
-  };
-  const auto single = [&](Block block, std::uint32_t rank) {
-    return (block == Block::shared ? shared_ : square_).data() + rank;
-  };
-  walk(e, e.row.size, x, slots, pair, single);
-}
-
-// The same without making anything: a coordinate never seen reads as its initial state.
-void Model::look_up(const Expansion& e, Coordinates& coordinates) const {
-  static const Slot<float> initial;
-  const auto found = [](const Slot<float>* slot) {
-    return const_cast<Slot<float>*>(slot ? slot : &initial);  // read only, by gather()
-  };
-  coordinates.resize(e.row.size + e.interactions());
-  Slot<float>** slots = coordinates.slots();
-  float* x = coordinates.x();
-  for (std::size_t i = 0; i < e.row.size; ++i) slots[i] = found(linear_.find(e.row.indices[i]));
-  std::copy_n(e.row.values, e.row.size, x);
-  const auto pair = [&](std::size_t b, Slot<float>** at) {
-    const HashTable<Slot<float>>& row = pair_.row(e.high[b].rank);
-    for (std::size_t a = 0; a < b; ++a) at[a] = found(row.find(e.high[a].rank));
-  };
-  const auto single = [&](Block block, std::uint32_t rank) {
-    return found((block == Block::shared ? shared_ : square_).data() + rank);
-  };
-  walk(e, e.row.size, x, slots, pair, single);
 }
 
 void Model::prefetch_features(const Row& row) const {
@@ -265,7 +245,7 @@ void Model::prefetch_features(const Row& row) const {
 
 void Model::prefetch_pairs(const Expansion& e) const {
   for (std::size_t b = 1; b < e.high.size(); ++b) {
-    const HashTable<Slot<float>>& row = pair_.row(e.high[b].rank);
+    const PairRow& row = pair_.row(e.high[b].rank);
     for (std::size_t a = 0; a < b; ++a) row.prefetch(e.high[a].rank);
   }
 }

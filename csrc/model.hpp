@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "coordinates.hpp"
 #include "expand.hpp"
 #include "kernel.hpp"
 #include "loss.hpp"
@@ -33,27 +34,6 @@ struct BlockState {
   std::vector<float> slots;  // z, root_n of each
 };
 
-// One row's coordinates: where each slot is, and its arithmetic side by side.
-class Coordinates {
- public:
-  void resize(std::size_t size);  // rounded up to whole lanes; the rest is padding
-  std::size_t size() const { return size_; }
-  std::size_t padded() const { return padded_; }
-
-  Slot<float>** slots() { return slots_.data(); }
-  float* x() { return x_.data(); }
-  float* w() { return w_.data(); }
-  float* z() { return z_.data(); }
-  float* root_n() { return root_n_.data(); }
-  void gather();
-  void scatter();
-
- private:
-  std::size_t size_ = 0, padded_ = 0;
-  std::vector<Slot<float>*> slots_;
-  std::vector<float> x_, w_, z_, root_n_;
-};
-
 class Model {
  public:
   Model(const Settings& settings, Separation separation);
@@ -78,6 +58,9 @@ class Model {
   const Separation& separation() const { return separation_; }
 
  private:
+  struct Make;  // two ways to get at slots: making those that are missing,
+  struct Find;  // or reading them as initial
+
   Settings settings_;
   ExpandRule rule_;
   Ftrl<float> optimizer_;
@@ -89,6 +72,8 @@ class Model {
   PairTable<Slot<float>> pair_;
   std::vector<Slot<float>> shared_, square_;  // by rank
 
+  template <std::size_t ahead, class Visit>
+  std::size_t each_row(const Rows& batch, Visit visit) const;
   template <class Loss>
   std::size_t learn_rows(const Rows& batch, double* margins);
   template <class Loss>
@@ -97,13 +82,13 @@ class Model {
   template <class Loss>
   bool learn_newcomers(Expansion& expansion, Coordinates& coordinates, double label, float weight,
                        double& margin);
+  double margin_row(const Expansion& expansion, Coordinates& coordinates) const;
+  template <class Slots>
+  static void collect(const Expansion& expansion, Coordinates& coordinates, Slots slots);
+  double weigh(Coordinates& coordinates) const;
   template <class Loss>
   bool step(const Expansion& expansion, Coordinates& coordinates, double label, float weight,
             double margin);
-  double margin_row(const Expansion& expansion, Coordinates& coordinates) const;
-  double weigh(Coordinates& coordinates) const;
-  void collect(const Expansion& expansion, Coordinates& coordinates);
-  void look_up(const Expansion& expansion, Coordinates& coordinates) const;
   void prefetch_features(const Row& row) const;
   void prefetch_pairs(const Expansion& expansion) const;
 };

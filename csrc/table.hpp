@@ -5,58 +5,64 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 namespace pqr {
 
-// Open addressing with linear probing, at most three quarters full. Keys are all
-// of uint32 but the last. When `universe` keys fit into the memory of the next
-// size, it turns into a plain array indexed by key.
+// Asks for a cache line. Not __builtin_prefetch alone: GCC takes a function that
+// does nothing else for one without effect, and drops the call.
+inline void fetch(const void* address) {
+#ifdef __SSE2__
+  asm volatile("prefetcht0 %0" ::"m"(*static_cast<const char*>(address)));
+#else
+  __builtin_prefetch(address, 1);
+#endif
+}
+
+// Open addressing in buckets of five keys with their values: for slots of eight
+// bytes a bucket is one cache line, and a look-up compares five keys at once. Keys
+// are all of uint32 but the last. When `universe` keys are few, or fit into the
+// memory of the next size, it is a plain array indexed by key.
 template <class T>
 class HashTable {
  public:
   static constexpr std::uint32_t none = 0xFFFFFFFFu;
+  static constexpr std::uint32_t few = 1024;
+
+  // The array, once it is one: the value of key k is array()[k].
+  T* array() const { return direct() ? values() : nullptr; }
 
   T* find(std::uint32_t key) const {
     if (direct()) return key < size_ ? values() + key : nullptr;
     if (size_ == 0) return nullptr;
-    for (std::uint32_t at = home(key);; at = (at + 1) & (size_ - 1)) {
-      Entry& entry = entries()[at];
-      if (entry.key == key) return &entry.value;
-      if (entry.key == none) return nullptr;
-    }
+    return find_in_buckets(key).value;
   }
 
   // Finds or makes. `moved` turns true when pointers handed out before are void.
   T* make(std::uint32_t key, std::uint32_t universe, bool& moved) {
     if (direct()) return values() + key;
-    std::uint32_t at = 0;
     if (size_ != 0) {
-      for (at = home(key);; at = (at + 1) & (size_ - 1)) {
-        Entry& entry = entries()[at];
-        if (entry.key == key) return &entry.value;
-        if (entry.key == none) break;
-      }
+      const Place place = find_in_buckets(key);
+      if (place.value) return place.value;
+      if (has_room()) return place.bucket->push(key, used_);
     }
-    if (4 * (std::uint64_t{used_} + 1) > 3 * std::uint64_t{size_}) {
-      grow(universe);
-      moved = true;
-      return make(key, universe, moved);
-    }
-    ++used_;
-    entries()[at] = {key, T{}};
-    return &entries()[at].value;
+    grow(universe);
+    moved = true;
+    return make(key, universe, moved);
   }
 
   void prefetch(std::uint32_t key) const {
-    if (size_ == 0) return;
     if (direct()) {
-      __builtin_prefetch(values() + key, 1);
-    } else {
-      __builtin_prefetch(entries() + home(key), 1);
+      fetch(values() + key);
+    } else if (size_ != 0) {
+      fetch(buckets() + home(key));
     }
   }
 
@@ -65,9 +71,10 @@ class HashTable {
     for (std::uint32_t at = 0; at < size_; ++at) {
       if (direct()) {
         visit(at, values()[at]);
-      } else if (entries()[at].key != none) {
-        visit(entries()[at].key, entries()[at].value);
+        continue;
       }
+      const Bucket& bucket = buckets()[at];
+      for (std::uint32_t i = 0; i < bucket.used; ++i) visit(bucket.keys[i], bucket.values[i]);
     }
   }
 
@@ -76,25 +83,60 @@ class HashTable {
   // Room for `count` keys in all, in a table that has none yet. Without it, filling a table in
   // the order of another one's places would pile keys up at its start.
   void reserve(std::uint32_t count) {
-    std::uint64_t size = first_size;
-    while (4 * std::uint64_t{count} > 3 * size) size *= 2;
+    std::uint64_t size = 1;
+    while (count > room(size)) size *= 2;
     allocate(size);
   }
 
  private:
-  struct Entry {
-    std::uint32_t key;
-    T value;
-  };
-  static constexpr std::uint32_t first_size = 4;
+  static constexpr std::uint32_t width = 5;
   static constexpr std::uint32_t direct_mark = none;
 
-  std::unique_ptr<unsigned char[]> memory_;  // Entry[size_], or T[size_] when direct
+  struct Bucket {
+    std::uint32_t keys[width];
+    std::uint32_t used;
+    T values[width];
+
+    T* push(std::uint32_t key, std::uint32_t& count) {
+      ++count;
+      keys[used] = key;
+      values[used] = T{};
+      return &values[used++];
+    }
+
+    // Bit i is set when keys[i] is the key; at most one is.
+    unsigned match(std::uint32_t key) const {
+#ifdef __SSE2__
+      const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(keys));
+      const __m128i equal = _mm_cmpeq_epi32(four, _mm_set1_epi32(static_cast<int>(key)));
+      const auto bits = static_cast<unsigned>(_mm_movemask_ps(_mm_castsi128_ps(equal)));
+      return bits | unsigned{keys[4] == key} << 4;
+#else
+      unsigned bits = 0;
+      for (unsigned i = 0; i < width; ++i) bits |= unsigned{keys[i] == key} << i;
+      return bits;
+#endif
+    }
+  };
+  struct Place {
+    Bucket* bucket;  // of the key, or where it would go
+    T* value;        // nullptr when there is none
+  };
+  struct Free {
+    void operator()(unsigned char* memory) const { ::operator delete[](memory, alignment); }
+  };
+  static constexpr std::align_val_t alignment{64};
+
+  std::unique_ptr<unsigned char[], Free> memory_;  // Bucket[size_], or T[size_] when direct
   std::uint32_t size_ = 0;
   std::uint32_t used_ = 0;
 
   bool direct() const { return used_ == direct_mark; }
-  Entry* entries() const { return reinterpret_cast<Entry*>(memory_.get()); }
+  bool has_room() const { return used_ < room(size_); }
+  static std::uint64_t room(std::uint64_t buckets) {
+    return buckets == 1 ? width : buckets * 15 / 4;
+  }
+  Bucket* buckets() const { return reinterpret_cast<Bucket*>(memory_.get()); }
   T* values() const { return reinterpret_cast<T*>(memory_.get()); }
 
   // Fibonacci hashing: the high bits of the product, folded to the table's size.
@@ -102,11 +144,21 @@ class HashTable {
     return static_cast<std::uint32_t>((std::uint64_t{key * 0x9E3779B9u} * size_) >> 32);
   }
 
+  Place find_in_buckets(std::uint32_t key) const {
+    for (std::uint32_t at = home(key);; at = (at + 1) & (size_ - 1)) {
+      Bucket& bucket = buckets()[at];
+      if (const unsigned bits = bucket.match(key)) {
+        return {&bucket, bucket.values + __builtin_ctz(bits)};
+      }
+      if (bucket.used < width || size_ == 1) return {&bucket, nullptr};
+    }
+  }
+
   void grow(std::uint32_t universe) {
     HashTable bigger;
-    const std::uint64_t size = size_ == 0 ? first_size : 2 * std::uint64_t{size_};
-    if (universe * std::uint64_t{sizeof(T)} <= size * sizeof(Entry)) {
-      bigger.memory_.reset(new unsigned char[universe * sizeof(T)]);
+    const std::uint64_t size = size_ == 0 ? 1 : 2 * std::uint64_t{size_};
+    if (universe <= few || universe * std::uint64_t{sizeof(T)} <= size * sizeof(Bucket)) {
+      bigger.memory_.reset(allocated(universe * sizeof(T)));
       bigger.size_ = universe;
       bigger.used_ = direct_mark;
       std::uninitialized_fill_n(bigger.values(), universe, T{});
@@ -120,9 +172,15 @@ class HashTable {
   }
 
   void allocate(std::uint64_t size) {
-    memory_.reset(new unsigned char[size * sizeof(Entry)]);
+    memory_.reset(allocated(size * sizeof(Bucket)));
     size_ = static_cast<std::uint32_t>(size);
-    std::uninitialized_fill_n(entries(), size, Entry{none, T{}});
+    Bucket empty{};
+    std::fill_n(empty.keys, width, none);
+    std::uninitialized_fill_n(buckets(), size, empty);
+  }
+
+  static unsigned char* allocated(std::size_t bytes) {
+    return static_cast<unsigned char*>(::operator new[](bytes, alignment));
   }
 };
 
@@ -159,7 +217,7 @@ class Table {
 
   void prefetch(std::uint32_t key) const {
     if (const T* chunk = chunk_of(key)) {
-      __builtin_prefetch(chunk + (key & chunk_mask), 1);
+      fetch(chunk + (key & chunk_mask));
     } else {
       sparse_.prefetch(key);
     }

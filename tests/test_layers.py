@@ -19,7 +19,8 @@ ALLOWED = {
     "separation": {"row", "table"},
     "expand": {"row", "separation"},
     "kernel": {"optim"},
-    "model": {"expand", "kernel", "loss", "model", "optim", "row", "separation", "table"},
+    "coordinates": {"kernel", "optim"},
+    "model": {"coordinates", "expand", "kernel", "loss", "model", "optim", "row", "separation", "table"},
     "bind": {"model", "names", "parse", "row", "separation"},
 }
 FORBIDDEN = {"iostream", "fstream", "cstdio", "stdio.h", "Python.h", "thread", "random"}

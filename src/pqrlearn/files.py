@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pqrlearn.errors import PqrError
@@ -15,18 +16,23 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Gives a path to write to; it takes the place of `path` when all is written and synced.
 
     On any error, also Ctrl-C and a full disk, the old file stays and the new one is removed.
+    Permissions are those of the old file, or what the umask says, whoever does the writing.
     """
     target = Path(path)
     beside = _beside(target)
     try:
+        beside.touch()
+        mode = (target if target.exists() else beside).stat().st_mode
         yield beside
         _sync(beside)
+        beside.chmod(stat.S_IMODE(mode))
         os.replace(beside, target)
         _sync(target.parent)
     except OSError as error:
         raise _unwritable(target, error) from error
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # moved, or never made
+            beside.unlink()
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
@@ -46,7 +52,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def _beside(target: Path) -> Path:
-    if target.exists() and not target.is_file():
+    if os.path.exists(target) and not os.path.isfile(target):
         raise PqrError(f"{target}: not a regular file, so it is not replaced")
     return target.with_name(f".{target.name}.{os.getpid()}.part")
 

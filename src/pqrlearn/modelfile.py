@@ -20,6 +20,7 @@ from pqrlearn.files import written_whole
 
 FORMAT = 1
 _KEY = "pqrlearn"
+_CUT_OFF = ("incomplete", "invalidoffset", "notfullycovered", "invalidheaderlength")
 
 Settings = dict[str, Any]
 Tensors = dict[str, npt.NDArray[Any]]
@@ -105,7 +106,8 @@ def _metadata(kind: str, settings: Settings) -> dict[str, str]:
 
 def _unreadable(name: str, error: Exception) -> ModelFileError:
     reason = str(error)
-    if "Incomplete" in reason or "InvalidOffset" in reason or "NotFullyCovered" in reason:
+    words = reason.lower().replace(" ", "")  # versions of safetensors differ in how they spell it
+    if any(sign in words for sign in _CUT_OFF):
         return Corrupt(f"{name}: the file is cut off or damaged ({reason})")
     return NotAModel(f"{name}: not a model of pqrlearn ({reason})")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
-from pqrlearn.errors import Corrupt, HyperError, NotAModel
+from pqrlearn.errors import Corrupt, HyperError, NotAModel, RowError
 from pqrlearn.hyper import MAX_ORDER, SAMPLE_ROWS, check_whole
 from pqrlearn.readers import LibsvmReader, open_source
 from pqrlearn.rows import Batch
@@ -26,6 +26,10 @@ from pqrlearn.rows import Batch
 KIND = "separation"
 _BLOCKS = 64  # of a file too large to be counted whole
 _PROBES, _PROBE_BYTES = 16, 1 << 16
+
+AnyPath = str | os.PathLike[str]
+Read = Callable[[AnyPath, int, int | None], Iterator[Batch]]
+"""The rows of a file whose lines start at this byte or later, and before that one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +80,7 @@ class Separation:
 
     @staticmethod
     def from_file(
-        path: str | os.PathLike[str],
+        path: AnyPath,
         *,
         order: int | None = None,
         min_count: int | None = None,
@@ -104,11 +108,11 @@ class Separation:
             names,
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: AnyPath) -> None:
         modelfile.write(path, KIND, self.settings(), self.tensors() | name_tensors(self.names))
 
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> Separation:
+    def load(path: AnyPath) -> Separation:
         kind, settings, tensors = modelfile.read(path)
         if kind != KIND:
             raise NotAModel(f"{path}: a {kind} model, not a separation written by pqr separate")
@@ -119,10 +123,11 @@ class Separation:
 
 
 class Counts:
-    """In how many rows each feature is non-zero."""
+    """In how many rows each feature is non-zero; `bad_rows` of a file were left out."""
 
     def __init__(self) -> None:
         self._counter = _core.Counter()
+        self.bad_rows = 0
 
     @property
     def rows(self) -> int:
@@ -136,8 +141,11 @@ class Counts:
         """Counts a Batch of rows, or one row that is a dict."""
         if isinstance(row, Batch):
             self._counter.add(row.indptr, row.indices, row.values)
-        else:
+            return
+        try:
             self._counter.add_dict(row)
+        except ValueError as error:
+            raise RowError(str(error)) from None
 
     @staticmethod
     def of(rows: Batch | Iterable[Batch] | Iterable[dict[Any, Any]]) -> Counts:
@@ -148,7 +156,7 @@ class Counts:
 
     @staticmethod
     def of_files(
-        paths: Sequence[str | os.PathLike[str]],
+        paths: Sequence[AnyPath],
         sample_rows: int | None = SAMPLE_ROWS,
         on_bad_row: str = "stop",
         *,
@@ -159,7 +167,17 @@ class Counts:
         From stdin or a compressed file, which cannot be entered in the middle, the first rows.
         With `clicks`, a row whose label is no click is a bad row.
         """
-        return Counts.of(sample(paths, sample_rows, on_bad_row, clicks=clicks))
+        readers: list[LibsvmReader] = []
+
+        def read(path: AnyPath, start: int, stop: int | None) -> Iterator[Batch]:
+            readers.append(
+                LibsvmReader(path, clicks=clicks, on_bad_row=on_bad_row, start=start, stop=stop)
+            )
+            return readers[-1].batches()
+
+        counts = Counts.of(sample(paths, sample_rows, read))
+        counts.bad_rows = sum(reader.bad_rows for reader in readers)
+        return counts
 
     def separate(self, *, order: int | None = None, min_count: int | None = None) -> Separation:
         """Draws the line; by default at ⌈√d⌉ of the d distinct features, as the paper suggests."""
@@ -176,28 +194,16 @@ class Counts:
         return math.isqrt(max(self.distinct, 1) - 1) + 1 if self.distinct else 0
 
 
-def sample(
-    paths: Sequence[str | os.PathLike[str]],
-    sample_rows: int | None,
-    on_bad_row: str,
-    *,
-    clicks: bool = False,
-) -> Iterator[Batch]:
+def sample(paths: Sequence[AnyPath], sample_rows: int | None, read: Read) -> Iterator[Batch]:
     """The rows to count: all of them, or about `sample_rows` spread over the files."""
-
-    def read(path: str | os.PathLike[str], start: int = 0, stop: int | None = None) -> Iterator[Batch]:
-        return LibsvmReader(
-            path, clicks=clicks, on_bad_row=on_bad_row, start=start, stop=stop
-        ).batches()
-
-    everything = chain.from_iterable(map(read, paths))
+    everything = chain.from_iterable(read(path, 0, None) for path in paths)
     if sample_rows is None:
         return everything
     check_whole("sample_rows", sample_rows, least=1)
     if not all(enterable(path) for path in paths):
         return at_most(everything, sample_rows)
-    sizes = [Path(path).stat().st_size for path in paths]
-    rows = sum(_estimated_rows(Path(p), size) for p, size in zip(paths, sizes, strict=True))
+    sizes = [os.path.getsize(path) for path in paths]
+    rows = sum(map(_estimated_rows, paths, sizes))
     if rows <= 1.5 * sample_rows:  # the estimate may be off: when in doubt, count all
         return everything
     share = sample_rows / rows
@@ -208,7 +214,7 @@ def sample(
     )
 
 
-def enterable(path: str | os.PathLike[str]) -> bool:
+def enterable(path: AnyPath) -> bool:
     """Whether blocks can be read from the middle: plain files, not stdin or compressed ones."""
     if str(path) == "-" or not Path(path).is_file():
         return False  # a named pipe must not be opened twice: its writer would see it close
@@ -255,10 +261,10 @@ def _spread(size: int, share: float) -> Iterator[tuple[int, int]]:
         yield start, min(size, start + length)
 
 
-def _estimated_rows(path: Path, size: int) -> float:
+def _estimated_rows(path: AnyPath, size: int) -> float:
     """From the line ends in a few places spread over the file."""
     seen = ends = 0
-    with path.open("rb") as file:
+    with open(path, "rb") as file:
         for probe in range(_PROBES):
             file.seek(probe * size // _PROBES)
             block = file.read(_PROBE_BYTES)

@@ -44,8 +44,16 @@ class Result:
 
 
 @click.command(short_help="Train on a made-up click stream and show what was found.")
-@click.option("--rows", type=click.IntRange(min=1000), default=400_000, show_default=True)
-@click.option("--seed", type=int, default=1, show_default=True)
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1000),
+    default=400_000,
+    show_default=True,
+    help="How many rows to train on; a quarter more are held out.",
+)
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Which stream: another one per number."
+)
 @options.quiet
 @options.as_json
 def demo(rows: int, seed: int, quiet: bool, as_json: bool) -> None:

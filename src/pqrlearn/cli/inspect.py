@@ -16,7 +16,14 @@ from pqrlearn.separation import KIND, Separation
 
 @click.command(short_help="Show a model's settings, sizes and strongest weights.")
 @click.argument("path", metavar="MODEL")
-@click.option("--top", type=click.IntRange(min=0), default=10, show_default=True, metavar="N")
+@click.option(
+    "--top",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="How many of the strongest weights of each block to show.",
+)
 @options.as_json
 def inspect(path: str, top: int, as_json: bool) -> None:
     """Show the settings and sizes of a MODEL, and its strongest weights and pairs by name."""

@@ -46,7 +46,9 @@ class Scale(click.ParamType[float | str]):
 
 
 files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
-model = click.option("-m", "--model", "model_path", required=True, metavar="MODEL", help="Model.")
+model = click.option(
+    "-m", "--model", "model_path", required=True, metavar="MODEL", help="From pqr train."
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 quiet = click.option("--quiet", is_flag=True, help="No progress line.")
 loss = click.option(

@@ -47,7 +47,9 @@ def predict(
         with written_whole(to) as beside, beside.open("w") as file:
             _write(inputs, values, file)
     else:
-        _write(inputs, values, sys.stdout)
+        # Not through sys.stdout: with PYTHONUNBUFFERED it takes half a write for a whole one.
+        with open(sys.stdout.fileno(), "w", closefd=False) as file:
+            _write(inputs, values, file)
     if inputs.bad_rows:
         show.note(f"{inputs.bad_rows:,} bad rows have no prediction")
 

@@ -6,6 +6,7 @@ import click
 
 from pqrlearn.cli import options, show
 from pqrlearn.errors import DataError
+from pqrlearn.files import check_writable
 from pqrlearn.readers import read_names
 from pqrlearn.separation import Counts, Separation
 
@@ -33,6 +34,7 @@ def separate(
     """Count the features of libsvm FILEs and save which are high, for pqr train --separation."""
     if bad_rows:
         raise click.UsageError("--bad-rows belongs to pqr train: counting may read only a part")
+    check_writable(output)
     counts = Counts.of_files(files, sample_rows, on_bad_row)
     if not counts.rows:
         raise DataError(f"{', '.join(files)}: no rows")
@@ -40,6 +42,8 @@ def separate(
     if names:
         separation = separation.named(read_names(names))
     separation.save(output)
+    if counts.bad_rows:
+        show.note(f"{counts.bad_rows:,} bad rows were left out")
     if as_json:
         show.print_json({"order": separation.order, **separation.settings()})
     else:

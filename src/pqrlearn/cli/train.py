@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -48,7 +49,14 @@ _RATES = ("alpha", "beta", "l1", "l2")
 )
 @click.option("--bias/--no-bias", default=None, help="An always-on coordinate. Default: on.")
 @options.names
-@click.option("--passes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N")
+@click.option(
+    "--passes",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How often to go over the files; the figures are those of the first pass.",
+)
 @click.option("--resume", metavar="MODEL", help="Go on with this model and its settings.")
 @options.bad_rows
 @options.quiet
@@ -128,7 +136,7 @@ class _Run:
         counts = self._count()
         self.counted = counts, time.perf_counter() - start
         separation = counts.separate(order=given["order"], min_count=given["min_count"])
-        if not given["quiet"] and not given["as_json"]:
+        if sys.stderr.isatty() and not given["quiet"] and not given["as_json"]:
             show.note(
                 f"order {separation.order:,}: of {counts.distinct:,} features in "
                 f"{counts.rows:,} rows counted ({self.counted[1]:.1f} s)"

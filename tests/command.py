@@ -1,0 +1,109 @@
+"""Runs the real command, in a process of its own, as a person at a shell would."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sysconfig
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pqrlearn import Batch
+from pqrlearn.readers import format_batch
+from strategies import as_dicts, random_batch
+
+PQR = str(Path(sysconfig.get_path("scripts")) / "pqr")
+SECONDS = 60  # no command of a test takes this long unless it hangs
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+
+def run(*arguments: object, stdin: bytes = b"", **settings: Any) -> Result:
+    """Whatever happens: the exit code, stdout and stderr."""
+    done = subprocess.run(
+        [PQR, *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+        **settings,
+    )
+    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def ok(*arguments: object, stdin: bytes = b"") -> str:
+    """The results of a command that has nothing to complain about."""
+    result = run(*arguments, stdin=stdin)
+    assert (result.code, result.err) == (0, "")
+    return result.out
+
+
+def figures(*arguments: object, stdin: bytes = b"") -> dict[str, Any]:
+    """What a command prints with --json: exactly one JSON object."""
+    found = json.loads(ok(*arguments, "--json", stdin=stdin))
+    assert isinstance(found, dict)
+    return found
+
+
+def failure(code: int, *arguments: object, stdin: bytes = b"", **settings: Any) -> str:
+    """The message of a command that must fail: one line on stderr, nothing on stdout."""
+    result = run(*arguments, stdin=stdin, **settings)
+    assert (result.code, result.out) == (code, ""), result.err
+    return message(result.err)
+
+
+@contextmanager
+def fed_slowly(
+    text: bytes, *arguments: object, stderr: int = subprocess.PIPE
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that gets its input in three pieces, cut anywhere, and waits for each."""
+    command, pipe = [PQR, *map(str, arguments)], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=stderr) as process:
+        assert process.stdin is not None
+        for piece in (text[:1001], text[1001:5003], text[5003:]):
+            process.stdin.write(piece)
+            process.stdin.flush()
+            wait_until_reading(process.pid)
+        yield process
+
+
+def wait_until_reading(pid: int) -> None:
+    """Until there is a thread that reads ahead, and a little longer."""
+    deadline = time.monotonic() + SECONDS
+    while len(list(Path(f"/proc/{pid}/task").iterdir())) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.25)
+
+
+def message(err: str) -> str:
+    """What the one line on stderr says."""
+    assert err.startswith("pqr: ")
+    assert err.endswith("\n")
+    assert err.count("\n") == 1
+    return err.removeprefix("pqr: ").removesuffix("\n")
+
+
+def clicks(seed: int, rows: int = 400) -> Batch:
+    """Weighted rows with something to learn, so that no command has to warn."""
+    batch = random_batch(seed, rows)
+    margins = [6 * row.get(0, 0.0) + 4 * row.get(1, 0.0) for row in as_dicts(batch)]
+    chance = 1 / (1 + np.exp(-np.array(margins) - 0.5))
+    labels = (np.random.default_rng(seed).random(rows) < chance).astype(float)
+    return replace(batch, labels=labels)
+
+
+def write_rows(path: Path, *batches: Batch) -> Path:
+    path.write_bytes(b"".join(map(format_batch, batches)))
+    return path

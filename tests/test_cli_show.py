@@ -1,0 +1,64 @@
+"""What people see while a command works: a line at a terminal, and nothing anywhere else."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import sys
+import time
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from command import SECONDS, clicks, fed_slowly
+from pqrlearn.cli import show
+from pqrlearn.metrics import ClicksMetrics
+from pqrlearn.readers import format_batch
+
+TEXT = format_batch(clicks(seed=81))
+
+
+@pytest.mark.parametrize("arguments", [[], ["--quiet"]], ids=["", "quiet"])
+def test_people_at_a_terminal_see_a_line_unless_they_want_quiet(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    ours, theirs = pty.openpty()
+    given = ["train", "-", "--model", "lr", *arguments, "-o", tmp_path / "model.pqr"]
+    with fed_slowly(TEXT, *given, stderr=theirs) as process:
+        process.communicate(timeout=SECONDS)
+        assert process.returncode == 0
+    os.write(theirs, b"END")
+    seen = b""
+    while not seen.endswith(b"END"):
+        seen += os.read(ours, 1 << 16)
+    os.close(ours)
+    os.close(theirs)
+    if arguments:
+        assert seen == b"END"
+    else:
+        assert re.match(rb"\rtraining: \d+ rows  [\d,]+/s  loss 0\.\d{4} ", seen)
+        assert seen.endswith(b"\r\x1b[KEND")
+
+
+def test_nobody_at_a_terminal_means_no_line(tmp_path: Path) -> None:
+    given = ["train", "-", "--model", "lr", "-o", tmp_path / "model.pqr"]
+    with fed_slowly(TEXT, *given) as process:
+        assert process.communicate(timeout=SECONDS)[1] == b""
+
+
+def test_the_line_tells_how_long_it_will_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("COLUMNS", "200")
+    now = iter([0.0, 0.05, 10.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(now))
+    metrics = ClicksMetrics()
+    metrics.update([0.0] * 5000, [1.0] * 5000)
+    with show.progress("training", lambda: 0.1, quiet=False) as watch:
+        watch(metrics)
+        watch(metrics)
+    drawn = "training: 5,000 rows  500/s  loss 0.6931 (recent 0.6931)  10%  1:30 left"
+    assert screen.getvalue() == f"\r{drawn}\x1b[K\r\x1b[K"

@@ -1,0 +1,185 @@
+"""Files and pipes that fail: exit code 1, one line, and never half a file."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from command import PQR as COMMAND
+from command import SECONDS, clicks, failure, message, wait_until_reading, write_rows
+from pqrlearn import LR, PQR, Separation
+from pqrlearn.errors import PqrError
+from pqrlearn.files import check_writable, write_whole, written_whole
+
+ROWS = clicks(seed=71, rows=200)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """rows.svm and a model of it."""
+    folder = tmp_path_factory.mktemp("files")
+    write_rows(folder / "rows.svm", ROWS)
+    model = PQR(Separation.top_k(ROWS, 4))
+    model.learn_many(ROWS)
+    model.save(folder / "model.pqr")
+    return folder
+
+
+def leftovers(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# Writing beside, then moving.
+
+
+def test_a_file_is_there_when_all_of_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_whole(path, b"old")
+    with written_whole(path) as beside:
+        beside.write_bytes(b"new")
+        assert path.read_bytes() == b"old"
+        assert beside.parent == tmp_path
+    assert path.read_bytes() == b"new"
+    assert leftovers(tmp_path) == ["file"]
+
+
+def fail_halfway(path: Path, error: BaseException) -> None:
+    with written_whole(path) as beside:
+        beside.write_bytes(b"ne")
+        raise error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError(), OSError(28, "disk full")])
+def test_whatever_happens_the_old_file_stays_and_nothing_else(
+    tmp_path: Path, error: BaseException
+) -> None:
+    path = tmp_path / "file"
+    write_whole(path, b"old")
+    with pytest.raises((type(error), PqrError)):
+        fail_halfway(path, error)
+    assert path.read_bytes() == b"old"
+    assert leftovers(tmp_path) == ["file"]
+
+
+def test_a_model_that_cannot_be_written_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_down(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    path = tmp_path / "model.pqr"
+    LR().save(path)
+    before = path.read_bytes()
+    monkeypatch.setattr(os, "fsync", break_down)
+    with pytest.raises(PqrError, match="cannot be written: Input/output error"):
+        LR("squared").save(path)
+    assert path.read_bytes() == before
+    assert leftovers(tmp_path) == ["model.pqr"]
+
+
+@pytest.mark.parametrize("name", [".", "missing/file", "file/file", "x" * 300])
+def test_a_place_that_cannot_be_written_is_one_kind_of_error(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    for attempt in (check_writable, lambda path: write_whole(path, b"new")):
+        with pytest.raises(PqrError):
+            attempt(tmp_path / name)
+    assert leftovers(tmp_path) == ["file"]
+
+
+def test_saving_keeps_the_permissions_a_person_gave(tmp_path: Path) -> None:
+    path = tmp_path / "model.pqr"
+    before = os.umask(0o027)
+    try:
+        LR().save(path)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o640
+    path.chmod(0o604)
+    LR().save(path)
+    assert path.stat().st_mode & 0o777 == 0o604
+    assert leftovers(tmp_path) == ["model.pqr"]
+
+
+# The real command.
+
+
+def limit_file_size() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+
+@pytest.mark.parametrize("command", ["train", "predict"])
+def test_a_full_disk_leaves_the_old_file_whole(folder: Path, tmp_path: Path, command: str) -> None:
+    output = tmp_path / "output"
+    output.write_text("old")
+    model = ["-m", folder / "model.pqr"] * (command == "predict")
+    arguments = [command, *model, folder / "rows.svm", "-o", output]
+    said = failure(1, *arguments, preexec_fn=limit_file_size)
+    assert said.startswith(f"{output}: cannot be written: ")
+    assert "File too large" in said
+    assert output.read_text() == "old"
+    assert leftovers(tmp_path) == ["output"]
+
+
+def test_results_that_cannot_be_printed_are_an_error(folder: Path) -> None:
+    arguments = [COMMAND, "predict", "-m", str(folder / "model.pqr"), str(folder / "rows.svm")]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            arguments, stdout=full, stderr=subprocess.PIPE, timeout=SECONDS, check=False
+        )
+    assert done.returncode == 1
+    assert message(done.stderr.decode()) == "output: No space left on device"
+
+
+@pytest.mark.parametrize("output", ["missing/model.pqr", "rows.svm/model.pqr", ".", "/dev/null"])
+def test_a_place_that_cannot_be_written_is_told_before_any_work(folder: Path, output: str) -> None:
+    said = failure(1, "train", "missing.svm", "-o", output, cwd=folder)
+    assert said.startswith(f"{output}: ")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_is_read_only_is_told(folder: Path, tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    said = failure(1, "train", folder / "rows.svm", "-o", tmp_path / "model.pqr")
+    assert said == f"{tmp_path / 'model.pqr'}: cannot be written: Permission denied"
+    tmp_path.chmod(0o700)
+
+
+@pytest.mark.parametrize("learner", ["pqr", "lr"])
+def test_an_interrupted_run_writes_nothing(folder: Path, tmp_path: Path, learner: str) -> None:
+    """PQR is still counting when it is interrupted, LR is learning."""
+    output = tmp_path / "model.pqr"
+    output.write_text("old")
+    arguments = [COMMAND, "train", "-", "-o", str(output), "--model", learner]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        process.stdin.write((folder / "rows.svm").read_bytes())
+        process.stdin.flush()
+        wait_until_reading(process.pid)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(SECONDS) == 1  # although stdin is still open
+        out, err = process.communicate()
+    assert out == b""
+    assert message(err.decode()) == "interrupted"
+    assert output.read_text() == "old"
+    assert leftovers(tmp_path) == ["model.pqr"]
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_has_gone_is_no_crash(folder: Path, tmp_path: Path, unbuffered: str) -> None:
+    rows = write_rows(tmp_path / "many.svm", *[ROWS] * 100)
+    arguments = [COMMAND, "predict", "-m", str(folder / "model.pqr"), str(rows)]
+    pipe, environment = subprocess.PIPE, os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with subprocess.Popen(arguments, stdout=pipe, stderr=pipe, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        err = process.stderr.read().decode()
+        assert process.wait(SECONDS) == 1
+    assert err == "" or message(err)

@@ -1,0 +1,144 @@
+"""What is public: names, commands, options, exit codes. Each exists, and each says what it is."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from typing import get_args
+
+import click
+import pytest
+
+import pqrlearn
+from command import figures, ok, run
+from pqrlearn import errors, hyper
+from pqrlearn.cli import COMMANDS, pqr
+
+PUBLIC = [
+    "Batch",
+    "Counts",
+    "Ftrl",
+    "LR",
+    "PQR",
+    "PqrError",
+    "QR",
+    "Separation",
+    "from_bytes",
+    "load",
+]
+CONTEXT = click.Context(pqr)
+OPTIONS = [
+    pytest.param(option, id=f"{name or 'pqr'} {option.opts[-1]}")
+    for name in ("", *COMMANDS)
+    for option in (pqr.get_command(CONTEXT, name) if name else pqr).params  # type: ignore[union-attr]
+    if isinstance(option, click.Option)
+]
+
+
+# Names.
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(pqrlearn.__all__) == PUBLIC
+    assert dir(pqrlearn) == PUBLIC
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_is_importable_and_documented(name: str) -> None:
+    thing = getattr(pqrlearn, name)
+    assert thing.__name__ == name
+    assert thing.__doc__
+    assert not thing.__doc__.startswith(f"{name}(")  # what a dataclass says of itself
+
+
+@pytest.mark.parametrize("name", ["Batch", "Counts", "LR", "PQR", "QR", "Separation"])
+def test_every_public_method_is_typed(name: str) -> None:
+    for method, function in inspect.getmembers(getattr(pqrlearn, name), inspect.isfunction):
+        if not method.startswith("_"):
+            assert "return" in function.__annotations__, f"{name}.{method}"
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'FFM'"):
+        pqrlearn.FFM  # noqa: B018
+    with pytest.raises(ImportError):
+        from pqrlearn import FFM  # noqa: F401
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
+    script = "import sys, pqrlearn.cli; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    loaded = {name.split(".")[0] for name in done.stdout.decode().split()}
+    assert not loaded & {"numpy", "scipy", "sklearn", "rich", "safetensors", "zstandard"}
+    script = "import sys, pqrlearn.cli.train; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    loaded = {name.split(".")[0] for name in done.stdout.decode().split()}
+    assert not loaded & {"scipy", "sklearn", "rich", "zstandard"}
+
+
+def test_every_error_has_the_exit_code_drawn_beside_it() -> None:
+    drawn = dict(re.findall(r"(\w+) +(\d)\b", errors.__doc__ or ""))
+    assert drawn.keys() == {"PqrError", "HyperError", "DataError", "RowError", "ModelFileError"}
+    for name, code in drawn.items():
+        assert getattr(errors, name).exit_code == int(code)
+    for name in ("NotAModel", "WrongVersion", "Corrupt"):
+        assert getattr(errors, name).exit_code == 4
+
+
+# The command.
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert ok("--version") == f"pqr {version('pqrlearn')}\n"
+
+
+def test_help_names_every_command() -> None:
+    out = ok("--help")
+    for name, help_text in COMMANDS.items():
+        assert f"  {name}" in out
+        assert help_text in out
+
+
+def test_no_command_is_a_question_for_help() -> None:
+    result = run()
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("Usage: pqr ")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str) -> None:
+    assert ok(name, "--help").startswith(f"Usage: pqr {name} ")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_says_what_it_does_in_one_sentence(name: str) -> None:
+    command = pqr.get_command(CONTEXT, name)
+    assert command is not None
+    assert command.help
+    assert command.short_help == COMMANDS[name]
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_is_described(option: click.Option) -> None:
+    assert option.help
+    assert option.help[0].isupper() or option.help.split()[0] in get_args(hyper.Loss)
+    assert option.help.rstrip(")")[-1] in ".]" or option.show_default
+
+
+def test_a_default_that_is_named_is_the_default() -> None:
+    command = pqr.get_command(CONTEXT, "train")
+    assert command is not None
+    described = {o.name: o.help for o in command.params if isinstance(o, click.Option)}
+    for name, value in {"alpha": hyper.Ftrl.alpha, "beta": hyper.Ftrl.beta}.items():
+        assert f"Default: {value}." in str(described[name])
+    assert f"Default: {hyper.INTERACTION_SCALE}." in str(described["interaction_scale"])
+
+
+def test_the_demo_shows_that_interactions_pay() -> None:
+    found = figures("demo", "--rows", 20_000, "--quiet")
+    linear, *quadratic = (model["held_out_logloss"] for model in found["models"])
+    assert found["best_possible"]["logloss"] < min(quadratic) < linear
+    assert any(pair["planted"] for pair in found["strongest"])
