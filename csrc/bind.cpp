@@ -61,6 +61,9 @@ std::string in_row(std::size_t row, const std::string& message) {
   return "row " + std::to_string(row) + ": " + message;
 }
 
+constexpr const char* too_large =
+    "its values are too large for 32-bit floats; scale the features down";
+
 std::string shown(double value) { return nb::repr(nb::float_(value)).c_str(); }
 
 // ---- rows ------------------------------------------------------------------
@@ -378,6 +381,7 @@ class NamedModel {
       : model_(settings(loss, bias, everything_high, interaction_scale, alpha, beta, l1, l2),
                separation(high)) {}
 
+  // The margins of the rows learned: all of them, or those before one that is refused.
   Out<double> learn(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
                     const In<float>& values, const In<double>& labels, const In<float>& weights) {
     const pqr::Rows rows = view(indptr, indices, values, labels, weights);
@@ -397,10 +401,11 @@ class NamedModel {
         if (learned < size) break;
       }
     }
-    if (done < rows.size) refuse(too_large(done));
+    margins.resize(done);
     return give(std::move(margins));
   }
 
+  // The margins of all rows, or of those before one whose margin is not finite.
   Out<double> margin(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
                      const In<float>& values) const {
     const pqr::Rows rows = view(indptr, indices, values);
@@ -416,7 +421,7 @@ class NamedModel {
         if (finite < size) break;
       }
     }
-    if (done < rows.size) refuse(too_large(done));
+    margins.resize(done);
     return give(std::move(margins));
   }
 
@@ -427,7 +432,7 @@ class NamedModel {
     dict_.read(x, names_, model_.next_feature);
     double margin = 0.0;
     if (model_.learn(dict_.labelled(label, static_cast<float>(weight)), &margin) == 0) {
-      refuse(too_large(0));
+      refuse(too_large);
     }
     if (static_cast<float>(weight) > 0.0f) dict_.keep(names_);
     return link(model_.settings().loss, margin);
@@ -437,7 +442,7 @@ class NamedModel {
     const std::unique_lock lock(mutex_);  // the scratch row is shared
     double margin = 0.0;
     if (model_.margin(dict_.read(x, names_, model_.next_feature), &margin) == 0) {
-      refuse(too_large(0));
+      refuse(too_large);
     }
     return margin;
   }
@@ -528,12 +533,6 @@ class NamedModel {
             rows.weights ? rows.weights + begin : nullptr,
             size};
   }
-
-  static std::string too_large(std::size_t row) {
-    return in_row(row,
-                  "its values are too large to learn from in 32-bit floats; "
-                  "scale the feature down");
-  }
 };
 
 nb::tuple parse_libsvm(const nb::object& text, bool last, bool clicks, std::int64_t first_line,
@@ -584,6 +583,7 @@ NB_MODULE(_core, m) {
   m.def("parse_libsvm", &parse_libsvm, "text"_a, "last"_a, "clicks"_a, "first_line"_a, "skip"_a);
   m.def("format_libsvm", &format_libsvm, "indptr"_a.noconvert(), "indices"_a.noconvert(),
         "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());
+  m.attr("TOO_LARGE") = too_large;
   m.attr("BAD_ROW_MESSAGES") =
       std::vector<std::string>(pqr::bad_messages.begin(), pqr::bad_messages.end());
 

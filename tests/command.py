@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sysconfig
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fcntl import ioctl
 from pathlib import Path
+from termios import FIONREAD
 from typing import Any
 
 import numpy as np
@@ -67,24 +70,25 @@ def failure(code: int, *arguments: object, stdin: bytes = b"", **settings: Any) 
 def fed_slowly(
     text: bytes, *arguments: object, stderr: int = subprocess.PIPE
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A command that gets its input in three pieces, cut anywhere, and waits for each."""
+    """A command that gets its input in three pieces, cut anywhere, each when it waits for it."""
     command, pipe = [PQR, *map(str, arguments)], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=stderr) as process:
-        assert process.stdin is not None
         for piece in (text[:1001], text[1001:5003], text[5003:]):
-            process.stdin.write(piece)
-            process.stdin.flush()
-            wait_until_reading(process.pid)
+            feed(process, piece)
         yield process
 
 
-def wait_until_reading(pid: int) -> None:
-    """Until there is a thread that reads ahead, and a little longer."""
+def feed(process: subprocess.Popen[bytes], piece: bytes) -> None:
+    """Gives input to a command, and waits until it has been read and surely dealt with."""
+    assert process.stdin is not None
+    process.stdin.write(piece)
+    process.stdin.flush()
     deadline = time.monotonic() + SECONDS
-    while len(list(Path(f"/proc/{pid}/task").iterdir())) < 2:
+    while struct.unpack("i", ioctl(process.stdin, FIONREAD, bytes(4))) != (0,):
+        assert process.poll() is None, "the command has ended early"
         assert time.monotonic() < deadline
-        time.sleep(0.02)
-    time.sleep(0.25)
+        time.sleep(0.01)
+    time.sleep(0.2)
 
 
 def message(err: str) -> str:

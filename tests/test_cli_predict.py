@@ -142,7 +142,6 @@ def test_a_figure_without_meaning_is_null(folder: Path) -> None:
     assert found["logloss"] > 0
 
 
-@pytest.mark.xfail(reason="inf is not taken for a figure without meaning", strict=True)
 def test_labels_beyond_all_measure_are_no_crash(folder: Path) -> None:
     found = figures("evaluate", "-m", folder / "ratings", "-", stdin=b"1e200 1:1\n")
     assert found["rmse"] is None
@@ -160,7 +159,7 @@ def test_bad_rows_stop_it_or_are_left_out(folder: Path, tmp_path: Path, command:
     assert result.err.startswith(f"pqr: {path}:2:5: value 'nan'")
     result = run(command, "-m", folder / "clicks", path, "--on-bad-row", "skip")
     assert result.code == 0
-    assert result.err.startswith("pqr: 1 bad row")
+    assert "pqr: 1 bad row" in result.err
     if command == "predict":
         assert len(result.out.splitlines()) == 2
     said = failure(2, command, "-m", folder / "clicks", path, "--bad-rows", tmp_path / "kept")

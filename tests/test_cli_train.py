@@ -223,7 +223,6 @@ def test_people_are_told_the_same_in_a_table(folder: Path) -> None:
         assert word in out
 
 
-@pytest.mark.xfail(reason="peak_memory asks getrusage, which remembers the parent", strict=True)
 def test_the_peak_of_memory_is_its_own_and_not_that_of_the_shell(folder: Path) -> None:
     rows, model = folder / "rows.svm", folder / "peak.pqr"
     ballast = "import subprocess, sys; held = bytearray(300 << 20); subprocess.run(sys.argv[1:])"

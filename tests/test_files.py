@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command import PQR as COMMAND
-from command import SECONDS, clicks, failure, message, wait_until_reading, write_rows
+from command import SECONDS, clicks, failure, feed, message, write_rows
 from pqrlearn import LR, PQR, Separation
 from pqrlearn.errors import PqrError
 from pqrlearn.files import check_writable, write_whole, written_whole
@@ -157,10 +157,7 @@ def test_an_interrupted_run_writes_nothing(folder: Path, tmp_path: Path, learner
     arguments = [COMMAND, "train", "-", "-o", str(output), "--model", learner]
     pipe = subprocess.PIPE
     with subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=pipe) as process:
-        assert process.stdin is not None
-        process.stdin.write((folder / "rows.svm").read_bytes())
-        process.stdin.flush()
-        wait_until_reading(process.pid)
+        feed(process, (folder / "rows.svm").read_bytes())
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == 1  # although stdin is still open
         out, err = process.communicate()

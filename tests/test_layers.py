@@ -20,7 +20,17 @@ ALLOWED = {
     "expand": {"row", "separation"},
     "kernel": {"optim"},
     "coordinates": {"kernel", "optim"},
-    "model": {"coordinates", "expand", "kernel", "loss", "model", "optim", "row", "separation", "table"},
+    "model": {
+        "coordinates",
+        "expand",
+        "kernel",
+        "loss",
+        "model",
+        "optim",
+        "row",
+        "separation",
+        "table",
+    },
     "bind": {"model", "names", "parse", "row", "separation"},
 }
 FORBIDDEN = {"iostream", "fstream", "cstdio", "stdio.h", "Python.h", "thread", "random"}

@@ -219,14 +219,12 @@ def test_a_setting_that_is_missing_is_never_guessed(kind: str) -> None:
                 pqrlearn.from_bytes(changed(kind, path, lambda s, name: s.pop(name)))
 
 
-@pytest.mark.xfail(reason="hyper.optimizer_from takes a missing rate for the default", strict=True)
 @pytest.mark.parametrize("rate", ["alpha", "beta", "l1", "l2"])
 def test_a_rate_that_is_missing_is_never_guessed(rate: str) -> None:
     with pytest.raises(Corrupt):
         pqrlearn.from_bytes(changed("lr", ("optimizer", rate), lambda s, name: s.pop(name)))
 
 
-@pytest.mark.xfail(reason="hyper.optimizer_from expects a dict", strict=True)
 @pytest.mark.parametrize("value", [[], "", [["name", "x"]]])
 def test_an_optimizer_that_is_no_object_is_corrupt(value: object) -> None:
     data = changed("lr", ("optimizer",), lambda s, name: s.update({name: value}))
@@ -234,7 +232,6 @@ def test_an_optimizer_that_is_no_object_is_corrupt(value: object) -> None:
         pqrlearn.from_bytes(data)
 
 
-@pytest.mark.xfail(reason="hyper.check_number of 10**400 overflows", strict=True)
 @pytest.mark.parametrize("path", [("optimizer", "alpha"), ("interaction_scale",)])
 def test_a_setting_beyond_all_floats_is_corrupt(path: tuple[str, ...]) -> None:
     data = changed("pqr", path, lambda s, name: s.update({name: 10**400}))

@@ -81,7 +81,7 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
 
 def test_every_error_has_the_exit_code_drawn_beside_it() -> None:
     drawn = dict(re.findall(r"(\w+) +(\d)\b", errors.__doc__ or ""))
-    assert drawn.keys() == {"PqrError", "HyperError", "DataError", "RowError", "ModelFileError"}
+    assert {"PqrError", "HyperError", "DataError", "RowError", "ModelFileError"} <= drawn.keys()
     for name, code in drawn.items():
         assert getattr(errors, name).exit_code == int(code)
     for name in ("NotAModel", "WrongVersion", "Corrupt"):

@@ -4,6 +4,7 @@ PqrError                    1
 ├── HyperError              2   a setting out of its range, or two that contradict each other
 ├── DataError               3   input that cannot be used: an empty file, a broken archive
 │   └── RowError            3   one row of it, with file, line and byte where they are known
+│       └── RefusedRow      3   a good row whose values are too large for the model
 └── ModelFileError          4   a file that is not a usable model or separation
     ├── NotAModel               foreign bytes
     ├── WrongVersion            written by a newer pqrlearn
@@ -11,6 +12,8 @@ PqrError                    1
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 
 class PqrError(Exception):
@@ -49,6 +52,16 @@ class RowError(DataError):
     def __reduce__(self) -> tuple[object, ...]:
         where = {"path": self.path, "line": self.line, "byte": self.byte}
         return (_row_error, (self.message, where))
+
+
+class RefusedRow(RowError):
+    """A row that a model cannot take; the rows before it in its batch have been.
+
+    `row` is its place in the batch, `margins` are those of the rows before.
+    """
+
+    row: int
+    margins: Any
 
 
 def _row_error(message: str, where: dict[str, object]) -> RowError:

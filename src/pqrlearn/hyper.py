@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
@@ -28,7 +29,8 @@ def check_loss(loss: str) -> Loss:
 
 def check_number(name: str, value: object, *, above: float | None = None) -> float:
     """`value` as a finite float, > `above` if given and >= 0 otherwise."""
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    good = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
+    good = good and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
     if not good or (value <= above if above is not None else value < 0):  # type: ignore[operator]
         bound = f"> {above:g}" if above is not None else ">= 0"
         raise HyperError(f"{name}={value!r} must be a number {bound}")
@@ -70,12 +72,9 @@ class Ftrl:
         return {"name": "ftrl", **asdict(self)}
 
 
-def optimizer_from(settings: dict[str, Any]) -> Ftrl:
-    """The optimizer that `settings()` described."""
-    rest = dict(settings)
-    if rest.pop("name", None) != "ftrl":
-        raise HyperError(f"optimizer={settings.get('name')!r} must be one of ftrl")
-    try:
-        return Ftrl(**rest)
-    except TypeError as error:
-        raise HyperError(f"optimizer ftrl: {error}") from None
+def optimizer_from(settings: object) -> Ftrl:
+    """The optimizer that `settings()` described, in full: nothing missing is guessed."""
+    rates = dict(settings) if isinstance(settings, dict) else {}
+    if rates.pop("name", None) != "ftrl" or set(rates) != {"alpha", "beta", "l1", "l2"}:
+        raise HyperError(f"optimizer={settings!r} is not described in full")
+    return Ftrl(**rates)

@@ -133,7 +133,8 @@ class Metrics(ABC):
         self._totals, self._held = self._so_far(), 0
 
     def _so_far(self) -> Totals:
-        return self._totals + self._score(*self._held_rows())
+        with np.errstate(over="ignore", invalid="ignore"):  # squares of huge labels: inf or nan
+            return self._totals + self._score(*self._held_rows())
 
     def _held_rows(self) -> FloatArray:
         return self._block[:, : self._held]

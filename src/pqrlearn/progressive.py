@@ -8,8 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from pqrlearn.errors import RefusedRow
 from pqrlearn.learners import Learner
 from pqrlearn.metrics import Metrics, make_metrics
 from pqrlearn.rows import Batch
@@ -24,6 +26,7 @@ class Pass:
 
     seconds: float
     figures: dict[str, float]
+    refused: list[RefusedRow]
 
     @property
     def rows(self) -> int:
@@ -45,34 +48,69 @@ class Pass:
         )
 
 
-def learn(learner: Learner, batches: Iterable[Batch], watch: Watch | None = None) -> Pass:
-    """Learns every row once, in order, and scores each prediction made before."""
-    return _run(learner.loss, learner.learn_margins, batches, watch)
+def learn(
+    learner: Learner,
+    batches: Iterable[Batch],
+    watch: Watch | None = None,
+    *,
+    skip_refused: bool = False,
+) -> Pass:
+    """Learns every row once, in order, and scores each prediction made before.
+
+    A row whose values are too large for the model is an error, or is left out and kept in
+    `Pass.refused`.
+    """
+    return _run(learner.loss, learner.learn_margins, batches, watch, skip_refused)
 
 
-def evaluate(learner: Learner, batches: Iterable[Batch], watch: Watch | None = None) -> Pass:
+def evaluate(
+    learner: Learner,
+    batches: Iterable[Batch],
+    watch: Watch | None = None,
+    *,
+    skip_refused: bool = False,
+) -> Pass:
     """Scores the model as it is; learns nothing."""
-    return _run(learner.loss, learner.margin_many, batches, watch)
+    return _run(learner.loss, learner.margin_many, batches, watch, skip_refused)
 
 
 def _run(
-    loss: str, margins: Callable[[Batch], Any], batches: Iterable[Batch], watch: Watch | None
+    loss: str,
+    margins_of: Callable[[Batch], Any],
+    batches: Iterable[Batch],
+    watch: Watch | None,
+    skip_refused: bool,
 ) -> Pass:
     metrics = make_metrics(loss)
+    refused: list[RefusedRow] = []
     start = time.perf_counter()
-    for batch in batches:
-        metrics.update(margins(batch), batch.labels, batch.weights)
+    for whole in batches:
+        batch = whole
+        while len(batch):
+            try:
+                margins, done = margins_of(batch), len(batch)
+            except RefusedRow as error:
+                if not skip_refused:
+                    raise
+                margins, done = error.margins, error.row + 1
+                refused.append(error)
+            metrics.update(margins, batch.labels[: len(margins)], batch.weights[: len(margins)])
+            batch = batch.since(done)
         if watch is not None:
             watch(metrics)
-    return Pass(time.perf_counter() - start, metrics.result())
+    return Pass(time.perf_counter() - start, metrics.result(), refused)
 
 
 def peak_memory() -> int:
     """The most memory this process has held, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    try:  # getrusage would also remember the process that started this one
+        status = Path("/proc/self/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024
+    except (OSError, IndexError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
 
 
 def finite(figures: dict[str, float]) -> dict[str, float | None]:
-    """Figures for JSON, which has no nan."""
-    return {name: None if math.isnan(value) else value for name, value in figures.items()}
+    """Figures for JSON, which has neither nan nor infinity."""
+    return {name: value if math.isfinite(value) else None for name, value in figures.items()}

@@ -21,7 +21,7 @@ class Batch:
 
     Row r holds `indices[indptr[r]:indptr[r + 1]]` and the values beside them. Readers yield
     Batches; `from_csr` and `from_rows` make them from memory. `lines` says where rows stood in
-    their file.
+    the file called `source`.
 
     >>> batch = Batch.from_rows([([3, 1], [1.0, 0.5]), ([7], [2.0])], labels=[1, 0])
     >>> batch.indices.tolist(), batch.values.tolist()
@@ -34,6 +34,7 @@ class Batch:
     labels: npt.NDArray[np.float64]
     weights: npt.NDArray[np.float32]
     lines: npt.NDArray[np.int64] | None = None
+    source: str | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -42,11 +43,24 @@ class Batch:
             raise RowError(str(error)) from None
         for field in fields(self):
             array = getattr(self, field.name)
-            if array is not None:
+            if isinstance(array, np.ndarray):
                 array.setflags(write=False)
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def since(self, row: int) -> Batch:
+        """The rows from `row` on."""
+        begin = self.indptr[row]
+        return Batch(
+            self.indptr[row:] - begin,
+            self.indices[begin:],
+            self.values[begin:],
+            self.labels[row:],
+            self.weights[row:],
+            None if self.lines is None else self.lines[row:],
+            self.source,
+        )
 
     @staticmethod
     def from_csr(X: Any, y: Any = None, weights: Any = None) -> Batch:

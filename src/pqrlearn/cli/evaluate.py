@@ -31,12 +31,12 @@ def evaluate(
     learner = load(model_path)
     inputs = Inputs(files, clicks=learner.loss == "logistic", on_bad_row=on_bad_row)
     with show.progress("evaluating", inputs.fraction, quiet=quiet or as_json) as watch:
-        result = run(learner, inputs.batches(), watch)
-    if inputs.bad_rows:
-        show.note(f"{inputs.bad_rows:,} bad rows were left out")
+        result = run(learner, inputs.batches(), watch, skip_refused=on_bad_row == "skip")
+    show.note_bad_rows(inputs, result)
     if as_json:
         figures = {**finite(result.figures), "seconds": result.seconds}
-        show.print_json({"model": learner.kind, **figures, "bad_rows": inputs.bad_rows})
+        bad = inputs.bad_rows + len(result.refused)
+        show.print_json({"model": learner.kind, **figures, "bad_rows": bad})
     else:
         cells = [("rows", f"{result.rows:,}"), *show.figure_cells(result.figures)]
         show.table("", ["", ""], cells, text_columns=2)

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from pqrlearn.cli.inputs import Inputs
 from pqrlearn.metrics import Metrics
+from pqrlearn.progressive import Pass
 
 Fraction = Callable[[], float | None]
 
@@ -21,6 +23,15 @@ def print_json(figures: dict[str, Any]) -> None:
 def note(message: str) -> None:
     """One line for a person, on stderr."""
     print(f"pqr: {message}", file=sys.stderr)
+
+
+def note_bad_rows(inputs: Inputs, result: Pass) -> None:
+    """Says how many rows were left out, and why the first of them."""
+    bad = inputs.bad_rows + len(result.refused)
+    for error in [*inputs.first_bad(), *map(str, result.refused)][:3]:
+        note(f"skipped {error}")
+    if bad:
+        note(f"{bad:,} bad rows were left out")
 
 
 def table(

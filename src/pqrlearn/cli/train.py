@@ -162,7 +162,10 @@ class _Run:
                 title = f"pass {number + 1}" if self.given["passes"] > 1 else "training"
                 quiet = self.given["quiet"] or self.given["as_json"]
                 with show.progress(title, self.inputs.fraction, quiet=quiet) as watch:
-                    self.passes.append(learn(self.learner, self._batches(), watch))
+                    skip = self.given["on_bad_row"] == "skip"
+                    self.passes.append(
+                        learn(self.learner, self._batches(), watch, skip_refused=skip)
+                    )
 
     def _batches(self) -> Iterator[Batch]:
         """All rows: in the first pass those already read for counting come from memory."""
@@ -176,10 +179,7 @@ class _Run:
 
     def report(self, *, as_json: bool) -> None:
         first = self.passes[0]
-        if self.inputs.bad_rows:
-            for error in self.inputs.first_bad()[:3]:
-                show.note(f"skipped {error}")
-            show.note(f"{self.inputs.bad_rows:,} bad rows were left out")
+        show.note_bad_rows(self.inputs, first)
         warning = first.worse_than_constant()
         if warning:
             show.note(f"warning: {warning}")
@@ -198,7 +198,7 @@ class _Run:
             "rows_per_second": first.rows_per_second,
             "nonzeros": self.learner.nonzeros(),
             "peak_memory_bytes": peak_memory(),
-            "bad_rows": self.inputs.bad_rows,
+            "bad_rows": self.inputs.bad_rows + len(first.refused),
             "passes": [{**finite(p.figures), "seconds": p.seconds} for p in self.passes],
         }
         if isinstance(self.learner, PQR):

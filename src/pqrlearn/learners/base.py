@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
-from pqrlearn.errors import Corrupt, NotAModel, RowError
+from pqrlearn.errors import Corrupt, NotAModel, RefusedRow, RowError
 from pqrlearn.hyper import Loss
 from pqrlearn.rows import Batch, FloatArray
 from pqrlearn.separation import name_tensors, names_from
@@ -66,19 +66,22 @@ class Learner(ABC):
         if _are_dicts(X):
             return np.array([self._margin_one(x) for x in X], dtype=np.float64)
         batch = as_batch(X)
-        try:
-            return self._model.margin(batch.indptr, batch.indices, batch.values)
-        except ValueError as error:
-            raise _located(error, batch) from None
+        margins = self._model.margin(batch.indptr, batch.indices, batch.values)
+        return _complete(margins, batch)
 
     def learn_margins(self, batch: Batch) -> FloatArray:
-        """`learn_many` that returns margins."""
+        """`learn_many` that returns margins.
+
+        Labels and weights are checked before the first row is learned. A row whose values are too
+        large is a RefusedRow when its turn comes, after the rows before it have been learned.
+        """
         try:
-            return self._model.learn(
+            margins = self._model.learn(
                 batch.indptr, batch.indices, batch.values, batch.labels, batch.weights
             )
         except ValueError as error:
             raise _located(error, batch) from None
+        return _complete(margins, batch)
 
     def _margin_one(self, x: Features) -> float:
         try:
@@ -186,7 +189,7 @@ def as_batch(X: RowsLike, y: Any = None, weights: Any = None) -> Batch:
             return X
         labels = X.labels if y is None else np.array(y, dtype=np.float64)
         amounts = X.weights if weights is None else np.array(weights, dtype=np.float32)
-        return Batch(X.indptr, X.indices, X.values, labels, amounts, X.lines)
+        return Batch(X.indptr, X.indices, X.values, labels, amounts, X.lines, X.source)
     if hasattr(X, "tocsr"):
         return Batch.from_csr(X.tocsr(), y, weights)
     raise TypeError(
@@ -202,9 +205,22 @@ def _without_row(error: ValueError) -> str:
     return str(error).removeprefix("row 0: ")
 
 
+def _complete(margins: FloatArray, batch: Batch) -> FloatArray:
+    if len(margins) == len(batch):
+        return margins
+    row = len(margins)
+    line = None if batch.lines is None else int(batch.lines[row])
+    head = "" if batch.lines is not None else f"row {row}: "
+    at = {"path": batch.source, "line": line, "byte": None if line is None else 1}
+    error = RefusedRow(head + _core.TOO_LARGE, **at)  # type: ignore[arg-type]
+    error.row, error.margins = row, margins
+    raise error
+
+
 def _located(error: ValueError, batch: Batch) -> RowError:
     """The core counts rows within the batch; a person counts lines of the file."""
     head, _, message = str(error).partition(": ")
     if batch.lines is None or not head.startswith("row "):
         return RowError(str(error))
-    return RowError(message, line=int(batch.lines[int(head.removeprefix("row "))]))
+    line = int(batch.lines[int(head.removeprefix("row "))])
+    return RowError(message, path=batch.source, line=line, byte=1)

@@ -33,8 +33,8 @@ def _add(names: _core.Names, line: bytes, path: str, number: int) -> None:
         name = parts[1].rstrip().decode()
     except UnicodeDecodeError as error:
         raise wrong("the name is not UTF-8", len(line) - len(parts[1]) + error.start + 1) from None
-    if not (parts[0].isdigit() and int(parts[0]) < 2**32):
-        raise wrong(f"index {parts[0].decode(errors='replace')!r} is not in 0 to 4294967295")
+    if not (parts[0].isdigit() and len(parts[0]) <= 10 and int(parts[0]) < 2**32):
+        raise wrong(f"index {parts[0][:20].decode(errors='replace')!r} is not in 0 to 4294967295")
     if not names.add(int(parts[0]), name):
         taken = "name" if names.find(name) is not None else "index"
         raise wrong(f"the {taken} has been given before")
