@@ -376,10 +376,10 @@ struct NamedCounter {
 class NamedModel {
  public:
   NamedModel(const In<std::uint32_t>& high, const std::string& loss, bool bias,
-             bool everything_high, float interaction_scale, double alpha, double beta, double l1,
-             double l2)
-      : model_(settings(loss, bias, everything_high, interaction_scale, alpha, beta, l1, l2),
-               separation(high)) {}
+             bool everything_high, float interaction_scale, const std::string& optimizer,
+             const std::vector<double>& rates)
+      : model_({loss_named(loss), bias, everything_high, interaction_scale},
+               optimizer_named(optimizer, rates), separation(high)) {}
 
   // The margins of the rows learned: all of them, or those before one that is refused.
   Out<double> learn(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
@@ -481,6 +481,32 @@ class NamedModel {
   std::pair<double, double> bias() const { return {model_.bias.z, model_.bias.root_n}; }
   void set_bias(std::pair<double, double> slot) { model_.bias = {slot.first, slot.second}; }
   double bias_weight() const { return model_.bias_weight(); }
+  std::size_t nonzeros(const std::string& block) const {
+    const std::shared_lock lock(mutex_);
+    return model_.nonzeros(block_named(block));
+  }
+
+  // The optimizer's global scalars.
+  std::vector<double> scalars() const {
+    if (const auto* ogd = std::get_if<pqr::Ogd>(&model_.optimizer)) {
+      return {ogd->rows, ogd->scale, ogd->norm2};
+    }
+    if (const auto* ftrl = std::get_if<pqr::GeneralFtrl>(&model_.optimizer)) return {ftrl->norm2};
+    return {};
+  }
+  void set_scalars(const std::vector<double>& scalars) {
+    bool good = scalars.size() == this->scalars().size();
+    for (const double scalar : scalars) good = good && std::isfinite(scalar) && scalar >= 0.0;
+    if (auto* ogd = std::get_if<pqr::Ogd>(&model_.optimizer); ogd && good && scalars[1] > 0.0) {
+      ogd->rows = scalars[0];
+      ogd->scale = scalars[1];
+      ogd->norm2 = scalars[2];
+    } else if (auto* ftrl = std::get_if<pqr::GeneralFtrl>(&model_.optimizer); ftrl && good) {
+      ftrl->norm2 = scalars[0];
+    } else if (!good || ogd) {
+      refuse("the optimizer's scalars are not a state that learning can reach");
+    }
+  }
   std::uint64_t next_feature() const { return model_.next_feature; }
   void set_next_feature(std::uint64_t next) { model_.next_feature = next; }
   std::uint64_t rows() const { return model_.rows; }
@@ -503,10 +529,13 @@ class NamedModel {
   DictRow dict_;
   mutable std::shared_mutex mutex_;
 
-  static pqr::Settings settings(const std::string& loss, bool bias, bool everything_high,
-                                float interaction_scale, double alpha, double beta, double l1,
-                                double l2) {
-    return {loss_named(loss), bias, everything_high, interaction_scale, alpha, beta, l1, l2};
+  static pqr::Optimizer optimizer_named(const std::string& name, const std::vector<double>& rates) {
+    if (name == "ftrl" && rates.size() == 4) {
+      return pqr::Ftrl(rates[0], rates[1], rates[2], rates[3]);
+    }
+    if (name == "ogd" && rates.size() == 3) return pqr::Ogd(rates[0], rates[1] != 0.0, rates[2]);
+    if (name == "ftrl-general" && rates.size() == 2) return pqr::GeneralFtrl(rates[0], rates[1]);
+    refuse("no optimizer " + name + " with " + std::to_string(rates.size()) + " rates");
   }
 
   static pqr::Separation separation(const In<std::uint32_t>& high) {
@@ -574,6 +603,7 @@ nb::bytes format_libsvm(const In<std::int64_t>& indptr, const In<std::uint32_t>&
 
 NB_MODULE(_core, m) {
   m.doc() = "The native core: rows, counting, learning.";
+  nb::set_leak_warnings(false);  // a model that lives as long as the program is not a leak
 
   m.def("check_rows", &check_rows, "indptr"_a.noconvert(), "indices"_a.noconvert(),
         "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());
@@ -617,10 +647,10 @@ NB_MODULE(_core, m) {
       .def_ro("names", &NamedCounter::names);
 
   nb::class_<NamedModel>(m, "Model")
-      .def(nb::init<const In<std::uint32_t>&, const std::string&, bool, bool, float, double, double,
-                    double, double>(),
+      .def(nb::init<const In<std::uint32_t>&, const std::string&, bool, bool, float,
+                    const std::string&, const std::vector<double>&>(),
            "high"_a.noconvert(), "loss"_a, "bias"_a, "everything_high"_a, "interaction_scale"_a,
-           "alpha"_a, "beta"_a, "l1"_a, "l2"_a)
+           "optimizer"_a, "rates"_a)
       .def("learn", &NamedModel::learn, "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert())
       .def("margin", &NamedModel::margin, "indptr"_a.noconvert(), "indices"_a.noconvert(),
@@ -633,6 +663,8 @@ NB_MODULE(_core, m) {
       .def("weights", &NamedModel::weights, "slots"_a.noconvert())
       .def_prop_rw("bias", &NamedModel::bias, &NamedModel::set_bias)
       .def_prop_ro("bias_weight", &NamedModel::bias_weight)
+      .def("nonzeros", &NamedModel::nonzeros, "block"_a)
+      .def_prop_rw("scalars", &NamedModel::scalars, &NamedModel::set_scalars)
       .def_prop_rw("next_feature", &NamedModel::next_feature, &NamedModel::set_next_feature)
       .def_prop_rw("rows", &NamedModel::rows, &NamedModel::set_rows)
       .def("high", &NamedModel::high)

@@ -35,54 +35,64 @@ PQR_INLINE double sum_of_products(const float* w, const float* x, std::size_t si
   return even + odd;
 }
 
-template <class Optimizer>
+// Sum of squares, in double: `lanes` strided partial sums, then the same tree.
+inline double sum_of_squares(const float* z, std::size_t size) {
+  double part[lanes] = {};
+  for (std::size_t i = 0; i < size; i += lanes) {
+    for (std::size_t l = 0; l < lanes; ++l) part[l] += double{z[i + l]} * double{z[i + l]};
+  }
+  return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+}
+
+// `Each` is an optimizer as one coordinate sees it.
+template <class Each>
 struct Kernel {
   // w = weight(slot); returns w . x
-  static PQR_INLINE double weigh_any(const Optimizer& optimizer, const float* __restrict z,
+  static PQR_INLINE double weigh_any(const Each& each, const float* __restrict z,
                                      const float* __restrict root_n, const float* __restrict x,
                                      float* __restrict w, std::size_t size) {
-    for (std::size_t i = 0; i < size; ++i) w[i] = optimizer.weight({z[i], root_n[i]});
+    for (std::size_t i = 0; i < size; ++i) w[i] = each.weight({z[i], root_n[i]});
     return sum_of_products(w, x, size);
   }
 
   // slot = step(slot, w, slope * x)
-  static PQR_INLINE void step_any(const Optimizer& optimizer, float* __restrict z,
-                                  float* __restrict root_n, const float* __restrict x,
-                                  const float* __restrict w, float slope, std::size_t size) {
+  static PQR_INLINE void step_any(const Each& each, float* __restrict z, float* __restrict root_n,
+                                  const float* __restrict x, const float* __restrict w, float slope,
+                                  std::size_t size) {
     for (std::size_t i = 0; i < size; ++i) {
-      const Slot<float> next = optimizer.step({z[i], root_n[i]}, w[i], slope * x[i]);
+      const Slot<float> next = each.step({z[i], root_n[i]}, w[i], slope * x[i]);
       z[i] = next.z;
       root_n[i] = next.root_n;
     }
   }
 
 #ifdef PQR_AVX2
-  PQR_AVX2 static double weigh_avx2(const Optimizer& optimizer, const float* z, const float* root_n,
+  PQR_AVX2 static double weigh_avx2(const Each& each, const float* z, const float* root_n,
                                     const float* x, float* w, std::size_t size) {
-    return weigh_any(optimizer, z, root_n, x, w, size);
+    return weigh_any(each, z, root_n, x, w, size);
   }
-  PQR_AVX2 static void step_avx2(const Optimizer& optimizer, float* z, float* root_n,
-                                 const float* x, const float* w, float slope, std::size_t size) {
-    step_any(optimizer, z, root_n, x, w, slope, size);
+  PQR_AVX2 static void step_avx2(const Each& each, float* z, float* root_n, const float* x,
+                                 const float* w, float slope, std::size_t size) {
+    step_any(each, z, root_n, x, w, slope, size);
   }
 #endif
 
-  static double weigh(bool avx2, const Optimizer& optimizer, const float* z, const float* root_n,
+  static double weigh(bool avx2, const Each& each, const float* z, const float* root_n,
                       const float* x, float* w, std::size_t size) {
 #ifdef PQR_AVX2
-    if (avx2) return weigh_avx2(optimizer, z, root_n, x, w, size);
+    if (avx2) return weigh_avx2(each, z, root_n, x, w, size);
 #endif
     (void)avx2;
-    return weigh_any(optimizer, z, root_n, x, w, size);
+    return weigh_any(each, z, root_n, x, w, size);
   }
 
-  static void step(bool avx2, const Optimizer& optimizer, float* z, float* root_n, const float* x,
+  static void step(bool avx2, const Each& each, float* z, float* root_n, const float* x,
                    const float* w, float slope, std::size_t size) {
 #ifdef PQR_AVX2
-    if (avx2) return step_avx2(optimizer, z, root_n, x, w, slope, size);
+    if (avx2) return step_avx2(each, z, root_n, x, w, slope, size);
 #endif
     (void)avx2;
-    step_any(optimizer, z, root_n, x, w, slope, size);
+    step_any(each, z, root_n, x, w, slope, size);
   }
 };
 

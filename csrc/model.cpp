@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 namespace pqr {
 
@@ -72,11 +74,10 @@ struct Model::Find {
   Slot<float>* square() const { return found(model.square_.data()); }
 };
 
-Model::Model(const Settings& settings, Separation separation)
-    : settings_(settings),
+Model::Model(const Settings& settings, const Optimizer& optimizer_, Separation separation)
+    : optimizer(optimizer_),
+      settings_(settings),
       rule_{!settings.everything_high, settings.everything_high, settings.interaction_scale},
-      optimizer_(Ftrl<float>::make(settings.alpha, settings.beta, settings.l1, settings.l2)),
-      bias_optimizer_(Ftrl<double>::make(settings.alpha, settings.beta, 0.0, settings.l2)),
       separation_(std::move(separation)) {
   const std::size_t order = separation_.order();
   pair_.resize(order);
@@ -87,19 +88,23 @@ Model::Model(const Settings& settings, Separation separation)
 }
 
 std::size_t Model::learn(const Rows& batch, double* margins) {
-  return settings_.loss == Loss::squared ? learn_rows<Squared>(batch, margins)
-                                         : learn_rows<Logistic>(batch, margins);
+  return std::visit(
+      [&](auto& chosen) {
+        return settings_.loss == Loss::squared ? learn_rows<Squared>(chosen, batch, margins)
+                                               : learn_rows<Logistic>(chosen, batch, margins);
+      },
+      optimizer);
 }
 
-template <class Loss>
-std::size_t Model::learn_rows(const Rows& batch, double* margins) {
+template <class Loss, class Optimizer>
+std::size_t Model::learn_rows(Optimizer& chosen, const Rows& batch, double* margins) {
   Coordinates coordinates;
   const auto learn_one = [&](Expansion& row, std::size_t r) {
     const double label = batch.labels[r];
     const float weight = batch.weights[r];
     return row.ignored == 0 || weight == 0.0f
-               ? learn_row<Loss>(row, coordinates, label, weight, margins[r])
-               : learn_newcomers<Loss>(row, coordinates, label, weight, margins[r]);
+               ? learn_row<Loss>(chosen, row, coordinates, label, weight, margins[r])
+               : learn_newcomers<Loss>(chosen, row, coordinates, label, weight, margins[r]);
   };
   // In QR a row may bring new ranks, so a later row cannot be split before its turn.
   return settings_.everything_high ? each_row<0>(batch, learn_one)
@@ -108,10 +113,14 @@ std::size_t Model::learn_rows(const Rows& batch, double* margins) {
 
 std::size_t Model::margin(const Rows& batch, double* margins) const {
   Coordinates coordinates;
-  return each_row<pairs_ahead>(batch, [&](const Expansion& row, std::size_t r) {
-    margins[r] = margin_row(row, coordinates);
-    return std::isfinite(margins[r]);
-  });
+  return std::visit(
+      [&](const auto& chosen) {
+        return each_row<pairs_ahead>(batch, [&](const Expansion& row, std::size_t r) {
+          margins[r] = margin_row(chosen, row, coordinates);
+          return std::isfinite(margins[r]);
+        });
+      },
+      optimizer);
 }
 
 // Visits rows in order, with memory on its way for those ahead, until a visit
@@ -133,24 +142,24 @@ std::size_t Model::each_row(const Rows& batch, Visit visit) const {
 }
 
 // False, and nothing is learned, when the row would leave the range of a float.
-template <class Loss>
-bool Model::learn_row(const Expansion& expansion, Coordinates& coordinates, double label,
-                      float weight, double& margin) {
+template <class Loss, class Optimizer>
+bool Model::learn_row(Optimizer& chosen, const Expansion& expansion, Coordinates& coordinates,
+                      double label, float weight, double& margin) {
   if (weight == 0.0f) {
-    margin = margin_row(expansion, coordinates);
+    margin = margin_row(chosen, expansion, coordinates);
     return std::isfinite(margin);
   }
   collect(expansion, coordinates, Make{*this});
-  margin = weigh(coordinates);
-  return step<Loss>(expansion, coordinates, label, weight, margin);
+  margin = weigh(chosen, coordinates);
+  return step<Loss>(chosen, expansion, coordinates, label, weight, margin);
 }
 
 // QR: a row with features never learned is predicted without them; then they are
 // high, and the step is that of the whole row.
-template <class Loss>
-bool Model::learn_newcomers(Expansion& expansion, Coordinates& coordinates, double label,
-                            float weight, double& margin) {
-  margin = margin_row(expansion, coordinates);
+template <class Loss, class Optimizer>
+bool Model::learn_newcomers(Optimizer& chosen, Expansion& expansion, Coordinates& coordinates,
+                            double label, float weight, double& margin) {
+  margin = margin_row(chosen, expansion, coordinates);
   const Row row = expansion.row;
   const std::size_t order = separation_.order();
   for (std::size_t i = 0; i < row.size; ++i) separation_.append(row.indices[i]);
@@ -158,15 +167,17 @@ bool Model::learn_newcomers(Expansion& expansion, Coordinates& coordinates, doub
   square_.resize(std::max(square_.size(), separation_.order()));
   expansion.split(row, separation_, rule_);
   collect(expansion, coordinates, Make{*this});
-  weigh(coordinates);
-  const bool learned = step<Loss>(expansion, coordinates, label, weight, margin);
+  weigh(chosen, coordinates);
+  const bool learned = step<Loss>(chosen, expansion, coordinates, label, weight, margin);
   if (!learned) separation_.cut(order);
   return learned;
 }
 
-double Model::margin_row(const Expansion& expansion, Coordinates& coordinates) const {
+template <class Optimizer>
+double Model::margin_row(const Optimizer& chosen, const Expansion& expansion,
+                         Coordinates& coordinates) const {
   collect(expansion, coordinates, Find{*this});
-  return weigh(coordinates);
+  return weigh(chosen, coordinates);
 }
 
 // The coordinates of a row in their one order: linear, pairs by (j, i), shared,
@@ -212,28 +223,57 @@ void Model::collect(const Expansion& e, Coordinates& coordinates, Slots slots) {
   coordinates.size = c.size;
 }
 
-double Model::weigh(Coordinates& c) const {
-  return bias_weight() + Kernel<Ftrl<float>>::weigh(avx2_, optimizer_, c.z.data(), c.root_n.data(),
-                                                    c.x.data(), c.w.data(), c.pad());
+template <class Optimizer>
+double Model::weigh(const Optimizer& chosen, Coordinates& c) const {
+  const auto each = chosen.each();
+  const double sum = Kernel<decltype(each)>::weigh(avx2_, each, c.z.data(), c.root_n.data(),
+                                                   c.x.data(), c.w.data(), c.pad());
+  return settings_.bias ? chosen.bias().weight(bias) + sum : sum;
 }
 
 // Learns the row whose slots and weights are in `c`.
-template <class Loss>
-bool Model::step(const Expansion& expansion, Coordinates& c, double label, float weight,
-                 double margin) {
+template <class Loss, class Optimizer>
+bool Model::step(Optimizer& chosen, const Expansion& expansion, Coordinates& c, double label,
+                 float weight, double margin) {
   const double slope = Loss::slope(margin, label) * weight;
   const double gradient = std::fabs(slope) * std::max(1.0, double{expansion.largest});
   if (!(gradient <= largest_gradient)) return false;
-  Kernel<Ftrl<float>>::step(avx2_, optimizer_, c.z.data(), c.root_n.data(), c.x.data(), c.w.data(),
-                            static_cast<float>(slope), c.pad());
+  const auto each = chosen.each();
+  const std::size_t size = c.pad();
+  double change = 0.0;  // of the squared norm
+  if constexpr (Optimizer::has_norm) change -= sum_of_squares(c.z.data(), size) + bias.z * bias.z;
+  Kernel<decltype(each)>::step(avx2_, each, c.z.data(), c.root_n.data(), c.x.data(), c.w.data(),
+                               static_cast<float>(slope), size);
   c.scatter();
-  if (settings_.bias) bias = bias_optimizer_.step(bias, bias_optimizer_.weight(bias), slope);
+  if (settings_.bias) {
+    const auto always = chosen.bias();
+    bias = always.step(bias, always.weight(bias), slope);
+  }
+  if constexpr (Optimizer::has_norm) change += sum_of_squares(c.z.data(), size) + bias.z * bias.z;
+  chosen.end_row(change);
+  if constexpr (std::is_same_v<Optimizer, Ogd>) {
+    if (chosen.wants_rescaling()) rescale(chosen.take_scale());
+  }
   if (expansion.row.size > 0) {
     const std::uint64_t last = expansion.row.indices[expansion.row.size - 1];
     next_feature = std::max(next_feature, last + 1);
   }
   ++rows;
   return true;
+}
+
+// Multiplies every slot, at rows that the optimizer's own state determines.
+void Model::rescale(double factor) {
+  const auto multiply = [&](Slot<float>& slot) { slot.z = static_cast<float>(slot.z * factor); };
+  bias.z *= factor;
+  linear_.each(multiply);
+  pair_.each(multiply);
+  for (auto* slots : {&shared_, &square_}) std::for_each(slots->begin(), slots->end(), multiply);
+}
+
+double Model::bias_weight() const {
+  if (!settings_.bias) return 0.0;
+  return std::visit([&](const auto& chosen) { return chosen.bias().weight(bias); }, optimizer);
 }
 
 void Model::prefetch_features(const Row& row) const {
@@ -250,27 +290,46 @@ void Model::prefetch_pairs(const Expansion& e) const {
   }
 }
 
-BlockState Model::state(Block block) const {
-  BlockState state;
-  const auto add = [&](std::uint32_t key, const Slot<float>& slot) {
-    if (is_initial(slot)) return;
-    state.keys.push_back(key);
-    state.slots.insert(state.slots.end(), {slot.z, slot.root_n});
+// Slots that have left their initial state, in order of key.
+template <class Visit>
+void Model::each_slot(Block block, Visit visit) const {
+  const auto touched = [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
+    if (!is_initial(slot)) visit(i, j, slot);
   };
   if (block == Block::linear) {
-    linear_.each_sorted(add);
+    linear_.each_sorted(
+        [&](std::uint32_t feature, const Slot<float>& slot) { touched(feature, feature, slot); });
   } else if (block == Block::pair) {
-    pair_.each_sorted([&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
-      if (!is_initial(slot)) state.keys.push_back(i);
-      add(j, slot);
-    });
+    pair_.each_sorted(touched);
   } else {
     const auto& slots = block == Block::shared ? shared_ : square_;
     for (std::size_t rank = 0; rank < slots.size(); ++rank) {
-      add(static_cast<std::uint32_t>(rank), slots[rank]);
+      touched(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(rank), slots[rank]);
     }
   }
+}
+
+BlockState Model::state(Block block) const {
+  BlockState state;
+  each_slot(block, [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
+    state.keys.push_back(i);
+    if (block == Block::pair) state.keys.push_back(j);
+    state.slots.insert(state.slots.end(), {slot.z, slot.root_n});
+  });
   return state;
+}
+
+std::size_t Model::nonzeros(Block block) const {
+  return std::visit(
+      [&](const auto& chosen) {
+        const auto each = chosen.each();
+        std::size_t count = 0;
+        each_slot(block, [&](std::uint32_t, std::uint32_t, const Slot<float>& slot) {
+          count += each.weight(slot) != 0.0f;
+        });
+        return count;
+      },
+      optimizer);
 }
 
 bool Model::restore(Block block, const std::uint32_t* keys, const float* slots, std::size_t size) {
@@ -295,9 +354,14 @@ bool Model::restore(Block block, const std::uint32_t* keys, const float* slots, 
 
 std::vector<float> Model::weights(const float* slots, std::size_t size) const {
   std::vector<float> weights(size);
-  for (std::size_t n = 0; n < size; ++n) {
-    weights[n] = optimizer_.weight({slots[2 * n], slots[2 * n + 1]});
-  }
+  std::visit(
+      [&](const auto& chosen) {
+        const auto each = chosen.each();
+        for (std::size_t n = 0; n < size; ++n) {
+          weights[n] = each.weight({slots[2 * n], slots[2 * n + 1]});
+        }
+      },
+      optimizer);
   return weights;
 }
 

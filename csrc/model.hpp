@@ -22,7 +22,6 @@ struct Settings {
   bool bias;
   bool everything_high;     // QR
   float interaction_scale;  // the factor; 0 leaves interactions as they are
-  double alpha, beta, l1, l2;
 };
 
 enum class Block { linear, pair, shared, square };
@@ -36,7 +35,7 @@ struct BlockState {
 
 class Model {
  public:
-  Model(const Settings& settings, Separation separation);
+  Model(const Settings& settings, const Optimizer& optimizer, Separation separation);
 
   // Predicts each row, then learns it. Stops before a row that would leave the
   // range of a float; returns how many rows it has learned.
@@ -49,8 +48,11 @@ class Model {
   bool restore(Block block, const std::uint32_t* keys, const float* slots, std::size_t size);
   std::vector<float> weights(const float* slots, std::size_t size) const;
 
+  std::size_t nonzeros(Block block) const;
+
   Slot<double> bias;
-  double bias_weight() const { return settings_.bias ? bias_optimizer_.weight(bias) : 0.0; }
+  double bias_weight() const;
+  Optimizer optimizer;             // with its global scalars
   std::uint64_t next_feature = 0;  // above every index learned: a new name may take it
   std::uint64_t rows = 0;          // learned so far; a row of weight 0 teaches nothing
 
@@ -63,8 +65,6 @@ class Model {
 
   Settings settings_;
   ExpandRule rule_;
-  Ftrl<float> optimizer_;
-  Ftrl<double> bias_optimizer_;
   bool avx2_ = has_avx2();
 
   Separation separation_;
@@ -74,21 +74,27 @@ class Model {
 
   template <std::size_t ahead, class Visit>
   std::size_t each_row(const Rows& batch, Visit visit) const;
-  template <class Loss>
-  std::size_t learn_rows(const Rows& batch, double* margins);
-  template <class Loss>
-  bool learn_row(const Expansion& expansion, Coordinates& coordinates, double label, float weight,
-                 double& margin);
-  template <class Loss>
-  bool learn_newcomers(Expansion& expansion, Coordinates& coordinates, double label, float weight,
-                       double& margin);
-  double margin_row(const Expansion& expansion, Coordinates& coordinates) const;
+  template <class Loss, class Optimizer>
+  std::size_t learn_rows(Optimizer& optimizer, const Rows& batch, double* margins);
+  template <class Loss, class Optimizer>
+  bool learn_row(Optimizer& optimizer, const Expansion& expansion, Coordinates& coordinates,
+                 double label, float weight, double& margin);
+  template <class Loss, class Optimizer>
+  bool learn_newcomers(Optimizer& optimizer, Expansion& expansion, Coordinates& coordinates,
+                       double label, float weight, double& margin);
+  template <class Optimizer>
+  double margin_row(const Optimizer& optimizer, const Expansion& expansion,
+                    Coordinates& coordinates) const;
   template <class Slots>
   static void collect(const Expansion& expansion, Coordinates& coordinates, Slots slots);
-  double weigh(Coordinates& coordinates) const;
-  template <class Loss>
-  bool step(const Expansion& expansion, Coordinates& coordinates, double label, float weight,
-            double margin);
+  template <class Optimizer>
+  double weigh(const Optimizer& optimizer, Coordinates& coordinates) const;
+  template <class Loss, class Optimizer>
+  bool step(Optimizer& optimizer, const Expansion& expansion, Coordinates& coordinates,
+            double label, float weight, double margin);
+  template <class Visit>
+  void each_slot(Block block, Visit visit) const;
+  void rescale(double factor);
   void prefetch_features(const Row& row) const;
   void prefetch_pairs(const Expansion& expansion) const;
 };

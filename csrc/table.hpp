@@ -73,7 +73,7 @@ class HashTable {
         visit(at, values()[at]);
         continue;
       }
-      const Bucket& bucket = buckets()[at];
+      Bucket& bucket = buckets()[at];
       for (std::uint32_t i = 0; i < bucket.used; ++i) visit(bucket.keys[i], bucket.values[i]);
     }
   }
@@ -223,6 +223,16 @@ class Table {
     }
   }
 
+  // In no order.
+  template <class Visit>
+  void each(Visit visit) {
+    for (auto& chunk : dense_) {
+      for (std::uint32_t i = 0; chunk && i < chunk_size; ++i) visit(chunk[i]);
+    }
+    sparse_.each([&](std::uint32_t, T& value) { visit(value); });
+    visit(last_);
+  }
+
   // In order of key.
   template <class Visit>
   void each_sorted(Visit visit) const {
@@ -295,6 +305,12 @@ class PairTable {
 
   HashTable<T>& row(std::uint32_t j) { return rows_[j]; }
   const HashTable<T>& row(std::uint32_t j) const { return rows_[j]; }
+
+  // In no order.
+  template <class Visit>
+  void each(Visit visit) {
+    for (auto& row : rows_) row.each([&](std::uint32_t, T& value) { visit(value); });
+  }
 
   // In order of (j, i).
   template <class Visit>

@@ -52,6 +52,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("train rows -o out --model lr --order 3", "--order needs --model pqr"),
         ("train rows -o out --model lr --interaction-scale 1", "needs a model with interactions"),
         ("train rows -o out --separation sep --order 3", "--separation already says"),
+        ("train rows -o rows", "rows.svm is an input: it would be overwritten"),
+        ("train rows -o out --on-bad-row skip --bad-rows rows", "rows.svm is an input"),
+        ("train rows -o out --bad-rows bad", "--bad-rows needs --on-bad-row skip"),
         ("train - - -o out", "- (stdin) can be read only once"),
         ("train - -o out --passes 2", "--passes needs files that can be read again"),
     ],
@@ -59,8 +62,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wrong_usage_is_told_in_one_line(folder: Path, arguments: str, said: str) -> None:
     files = {"rows": "rows.svm"}
     given = [files.get(argument, argument) for argument in arguments.split()]
+    rows = (folder / "rows.svm").read_bytes()
     assert said in failure(2, *given, cwd=folder)
     assert not (folder / "out").exists()
+    assert (folder / "rows.svm").read_bytes() == rows
 
 
 def test_debug_shows_the_traceback(folder: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pqrlearn.errors import PqrError
-    from pqrlearn.hyper import Ftrl
+    from pqrlearn.hyper import Ftrl, FtrlGeneral, Ogd
     from pqrlearn.learners import LR, PQR, QR, from_bytes, load
     from pqrlearn.rows import Batch
     from pqrlearn.separation import Counts, Separation
@@ -22,7 +22,9 @@ _HOMES = {
     "Batch": "rows",
     "Counts": "separation",
     "Ftrl": "hyper",
+    "FtrlGeneral": "hyper",
     "LR": "learners",
+    "Ogd": "hyper",
     "PQR": "learners",
     "PqrError": "errors",
     "QR": "learners",
@@ -38,6 +40,8 @@ __all__ = [
     "Batch",
     "Counts",
     "Ftrl",
+    "FtrlGeneral",
+    "Ogd",
     "PqrError",
     "Separation",
     "from_bytes",

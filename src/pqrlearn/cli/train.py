@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import chain
+from os.path import samefile
 from typing import IO, Any
 
 import click
@@ -69,6 +71,9 @@ def train(files: tuple[str, ...], **given: Any) -> None:
     """
     if given["passes"] > 1 and "-" in files:
         raise click.UsageError("--passes needs files that can be read again, not - (stdin)")
+    if given["bad_rows"] and given["on_bad_row"] != "skip":
+        raise click.UsageError("--bad-rows needs --on-bad-row skip")
+    _refuse_to_overwrite(files, given["output"], given["bad_rows"])
     check_writable(given["output"])
     run = _Run(list(files), given)
     run.learn()
@@ -244,6 +249,13 @@ def _emptied(batches: list[Batch]) -> Iterator[Batch]:
     batches.reverse()
     while batches:
         yield batches.pop()
+
+
+def _refuse_to_overwrite(files: tuple[str, ...], *outputs: str | None) -> None:
+    """A slip of the hand must not cost the data."""
+    for output in filter(None, outputs):
+        if any(os.path.exists(f) and os.path.exists(output) and samefile(f, output) for f in files):
+            raise click.UsageError(f"{output} is an input: it would be overwritten")
 
 
 def _refuse_separation_options(kind: str, given: dict[str, Any]) -> None:

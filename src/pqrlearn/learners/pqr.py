@@ -16,6 +16,7 @@ from pqrlearn.errors import HyperError
 from pqrlearn.hyper import (
     INTERACTION_SCALE,
     Ftrl,
+    Optimizer,
     check_interaction_scale,
     check_loss,
     check_number,
@@ -38,12 +39,12 @@ class _Linear(Learner):
         self,
         high: npt.NDArray[np.uint32],
         loss: str,
-        optimizer: Ftrl,
+        optimizer: Optimizer,
         interaction_scale: float | None,
         bias: bool,
     ) -> None:
-        if not isinstance(optimizer, Ftrl):
-            raise HyperError(f"optimizer={optimizer!r} must be an Ftrl(...)")
+        if not isinstance(optimizer, Optimizer):
+            raise HyperError(f"optimizer={optimizer!r} must be a Ftrl, Ogd or FtrlGeneral")
         self.loss = check_loss(loss)
         self.optimizer = optimizer
         self.interaction_scale = check_interaction_scale(interaction_scale)
@@ -54,10 +55,8 @@ class _Linear(Learner):
             self.bias,
             self._everything_high,
             self.interaction_scale or 0.0,
-            optimizer.alpha,
-            optimizer.beta,
-            optimizer.l1,
-            optimizer.l2,
+            optimizer.name,
+            optimizer.rates(),
         )
 
     def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
@@ -73,6 +72,12 @@ class _Linear(Learner):
         features = keys if block == "linear" else self._model.high()[keys]
         return features, self._model.weights(slots)
 
+    def nonzeros(self) -> dict[str, int]:
+        blocks = [block for block in self.blocks if block != "bias"]
+        return {"bias": int(self._model.bias_weight != 0)} | {
+            block: self._model.nonzeros(block) for block in blocks
+        }
+
     def settings(self) -> dict[str, Any]:
         return {
             "loss": self.loss,
@@ -83,7 +88,7 @@ class _Linear(Learner):
         }
 
     def _tensors(self) -> modelfile.Tensors:
-        tensors: modelfile.Tensors = {}
+        tensors: modelfile.Tensors = {"optimizer": np.array(self._model.scalars, np.float64)}
         for block in self.blocks:
             if block == "bias":
                 tensors["bias"] = np.array(self._model.bias)
@@ -107,6 +112,7 @@ class _Linear(Learner):
                 self._model.restore(
                     block, keys, modelfile.tensor(tensors, f"{block}.slots", np.float32, 2)
                 )
+        self._model.scalars = modelfile.tensor(tensors, "optimizer", np.float64, 1).tolist()
         self._model.rows = check_whole("rows", settings["rows"], least=0, most=2**63)
         self._model.next_feature = check_whole(
             "next_feature", settings["next_feature"], least=0, most=2**32
@@ -130,7 +136,7 @@ class LR(_Linear):
     blocks = ("bias", "linear")
 
     def __init__(
-        self, loss: str = "logistic", optimizer: Ftrl = _DEFAULT, *, bias: bool = True
+        self, loss: str = "logistic", optimizer: Optimizer = _DEFAULT, *, bias: bool = True
     ) -> None:
         super().__init__(_NOTHING_HIGH, loss, optimizer, None, bias)
 
@@ -164,7 +170,7 @@ class PQR(_Linear):
         self,
         separation: Separation | None = None,
         loss: str = "logistic",
-        optimizer: Ftrl = _DEFAULT,
+        optimizer: Optimizer = _DEFAULT,
         *,
         interaction_scale: float | None = INTERACTION_SCALE,
         bias: bool = True,
@@ -217,7 +223,7 @@ class QR(_Linear):
     def __init__(
         self,
         loss: str = "logistic",
-        optimizer: Ftrl = _DEFAULT,
+        optimizer: Optimizer = _DEFAULT,
         *,
         interaction_scale: float | None = INTERACTION_SCALE,
         bias: bool = True,
