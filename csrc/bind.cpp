@@ -12,19 +12,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
-#include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "model.hpp"
 #include "names.hpp"
 #include "parse.hpp"
 #include "row.hpp"
 #include "separation.hpp"
+#include "shared.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -371,37 +369,29 @@ struct NamedCounter {
   }
 };
 
-// A model with the names of its features. One thread may learn while others
-// predict: a reader waits for the slice of rows that is being learned.
+// A model with the names of its features.
 class NamedModel {
  public:
   NamedModel(const In<std::uint32_t>& high, const std::string& loss, bool bias,
              bool everything_high, float interaction_scale, const std::string& optimizer,
              const std::vector<double>& rates)
-      : model_({loss_named(loss), bias, everything_high, interaction_scale},
-               optimizer_named(optimizer, rates), separation(high)) {}
+      : loss_(loss_named(loss)),
+        model_({loss_, bias, everything_high, interaction_scale}, optimizer_named(optimizer, rates),
+               separation(high)) {}
 
   // The margins of the rows learned: all of them, or those before one that is refused.
   Out<double> learn(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
                     const In<float>& values, const In<double>& labels, const In<float>& weights) {
     const pqr::Rows rows = view(indptr, indices, values, labels, weights);
     for (std::size_t r = 0; r < rows.size; ++r) {
-      check_label(r, model_.settings().loss, rows.labels[r]);
+      check_label(r, loss_, rows.labels[r]);
       check_weight(r, rows.weights[r]);
     }
     std::vector<double> margins(rows.size);
-    std::size_t done = 0;
     {
       nb::gil_scoped_release release;
-      while (done < rows.size) {
-        const std::size_t size = std::min(slice_rows, rows.size - done);
-        const std::unique_lock lock(mutex_);
-        const std::size_t learned = model_.learn(slice(rows, done, size), margins.data() + done);
-        done += learned;
-        if (learned < size) break;
-      }
+      margins.resize(model_.learn(rows, margins.data()));
     }
-    margins.resize(done);
     return give(std::move(margins));
   }
 
@@ -410,48 +400,37 @@ class NamedModel {
                      const In<float>& values) const {
     const pqr::Rows rows = view(indptr, indices, values);
     std::vector<double> margins(rows.size);
-    std::size_t done = 0;
     {
       nb::gil_scoped_release release;
-      while (done < rows.size) {
-        const std::size_t size = std::min(slice_rows, rows.size - done);
-        const std::shared_lock lock(mutex_);
-        const std::size_t finite = model_.margin(slice(rows, done, size), margins.data() + done);
-        done += finite;
-        if (finite < size) break;
-      }
+      margins.resize(model_.margin(rows, margins.data()));
     }
-    margins.resize(done);
     return give(std::move(margins));
   }
 
+  // Dicts are read under the GIL, which also guards the names and the scratch row.
   double learn_dict(nb::handle x, double label, double weight) {
-    check_label(0, model_.settings().loss, label);
+    check_label(0, loss_, label);
     check_weight(0, weight);
-    const std::unique_lock lock(mutex_);
-    dict_.read(x, names_, model_.next_feature);
+    dict_.read(x, names_, next_feature());
     double margin = 0.0;
     if (model_.learn(dict_.labelled(label, static_cast<float>(weight)), &margin) == 0) {
       refuse(too_large);
     }
     if (static_cast<float>(weight) > 0.0f) dict_.keep(names_);
-    return link(model_.settings().loss, margin);
+    return link(loss_, margin);
   }
 
   double margin_dict(nb::handle x) {
-    const std::unique_lock lock(mutex_);  // the scratch row is shared
     double margin = 0.0;
-    if (model_.margin(dict_.read(x, names_, model_.next_feature), &margin) == 0) {
-      refuse(too_large);
-    }
+    if (model_.margin(dict_.read(x, names_, next_feature()), &margin) == 0) refuse(too_large);
     return margin;
   }
 
-  double predict_dict(nb::handle x) { return link(model_.settings().loss, margin_dict(x)); }
+  double predict_dict(nb::handle x) { return link(loss_, margin_dict(x)); }
 
   nb::tuple state(const std::string& block) const {
-    const std::shared_lock lock(mutex_);
-    pqr::BlockState state = model_.state(block_named(block));
+    pqr::BlockState state =
+        model_.read([&](const pqr::Model& m) { return m.state(block_named(block)); });
     nb::object slots = nb::cast(give(std::move(state.slots), 2));
     if (block == "pair") return nb::make_tuple(give(std::move(state.keys), 2), slots);
     return nb::make_tuple(give(std::move(state.keys)), slots);
@@ -460,7 +439,8 @@ class NamedModel {
   void restore(const std::string& block, const nb::ndarray<const std::uint32_t, nb::c_contig>& keys,
                const In2<float>& slots) {
     const std::size_t width = block == "pair" ? 2 : 1;
-    if (slots.shape(1) != 2 || keys.size() != width * slots.shape(0)) {
+    const std::size_t size = slots.shape(0);
+    if (slots.shape(1) != 2 || keys.size() != width * size) {
       refuse(block + ": keys and slots do not fit together");
     }
     for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -468,52 +448,46 @@ class NamedModel {
         refuse(block + ": a slot is not a state that learning can reach");
       }
     }
-    if (!model_.restore(block_named(block), keys.data(), slots.data(), slots.shape(0))) {
+    if (!model_.change([&](pqr::Model& m) {
+          return m.restore(block_named(block), keys.data(), slots.data(), size);
+        })) {
       refuse(block + ": keys are out of range or out of order");
     }
   }
 
   Out<float> weights(const In2<float>& slots) const {
     if (slots.shape(1) != 2) refuse("slots must have two columns");
-    return give(model_.weights(slots.data(), slots.shape(0)));
+    return give(
+        model_.read([&](const pqr::Model& m) { return m.weights(slots.data(), slots.shape(0)); }));
   }
 
-  std::pair<double, double> bias() const { return {model_.bias.z, model_.bias.root_n}; }
-  void set_bias(std::pair<double, double> slot) { model_.bias = {slot.first, slot.second}; }
-  double bias_weight() const { return model_.bias_weight(); }
   std::size_t nonzeros(const std::string& block) const {
-    const std::shared_lock lock(mutex_);
-    return model_.nonzeros(block_named(block));
+    return model_.read([&](const pqr::Model& m) { return m.nonzeros(block_named(block)); });
   }
 
-  // The optimizer's global scalars.
-  std::vector<double> scalars() const {
-    if (const auto* ogd = std::get_if<pqr::Ogd>(&model_.optimizer)) {
-      return {ogd->rows, ogd->scale, ogd->norm2};
-    }
-    if (const auto* ftrl = std::get_if<pqr::GeneralFtrl>(&model_.optimizer)) return {ftrl->norm2};
-    return {};
+  std::pair<double, double> bias() const {
+    return model_.read([](const pqr::Model& m) { return std::make_pair(m.bias.z, m.bias.root_n); });
   }
-  void set_scalars(const std::vector<double>& scalars) {
-    bool good = scalars.size() == this->scalars().size();
-    for (const double scalar : scalars) good = good && std::isfinite(scalar) && scalar >= 0.0;
-    if (auto* ogd = std::get_if<pqr::Ogd>(&model_.optimizer); ogd && good && scalars[1] > 0.0) {
-      ogd->rows = scalars[0];
-      ogd->scale = scalars[1];
-      ogd->norm2 = scalars[2];
-    } else if (auto* ftrl = std::get_if<pqr::GeneralFtrl>(&model_.optimizer); ftrl && good) {
-      ftrl->norm2 = scalars[0];
-    } else if (!good || ogd) {
-      refuse("the optimizer's scalars are not a state that learning can reach");
-    }
+  void set_bias(std::pair<double, double> slot) {
+    model_.change([&](pqr::Model& m) { m.bias = {slot.first, slot.second}; });
   }
-  std::uint64_t next_feature() const { return model_.next_feature; }
-  void set_next_feature(std::uint64_t next) { model_.next_feature = next; }
-  std::uint64_t rows() const { return model_.rows; }
-  void set_rows(std::uint64_t rows) { model_.rows = rows; }
+  double bias_weight() const {
+    return model_.read([](const pqr::Model& m) { return m.bias_weight(); });
+  }
+  std::uint64_t next_feature() const {
+    return model_.read([](const pqr::Model& m) { return m.next_feature; });
+  }
+  void set_next_feature(std::uint64_t next) {
+    model_.change([&](pqr::Model& m) { m.next_feature = next; });
+  }
+  std::uint64_t rows() const {
+    return model_.read([](const pqr::Model& m) { return m.rows; });
+  }
+  void set_rows(std::uint64_t rows) {
+    model_.change([&](pqr::Model& m) { m.rows = rows; });
+  }
   Out<std::uint32_t> high() const {
-    const std::shared_lock lock(mutex_);
-    return give(std::vector<std::uint32_t>(model_.separation().features()));
+    return give(model_.read([](const pqr::Model& m) { return m.separation().features(); }));
   }
   const pqr::Names& names() const { return names_; }
   void set_names(const pqr::Names& names) {
@@ -521,13 +495,37 @@ class NamedModel {
     names.each_sorted([&](std::uint32_t index, std::string_view name) { names_.add(index, name); });
   }
 
- private:
-  static constexpr std::size_t slice_rows = 4096;  // how long a reader may wait
+  // The optimizer's global scalars.
+  std::vector<double> scalars() const {
+    return model_.read([](const pqr::Model& m) -> std::vector<double> {
+      if (const auto* ogd = std::get_if<pqr::Ogd>(&m.optimizer)) {
+        return {ogd->rows, ogd->scale, ogd->norm2};
+      }
+      if (const auto* ftrl = std::get_if<pqr::GeneralFtrl>(&m.optimizer)) return {ftrl->norm2};
+      return {};
+    });
+  }
+  void set_scalars(const std::vector<double>& scalars) {
+    bool good = scalars.size() == this->scalars().size();
+    for (const double scalar : scalars) good = good && std::isfinite(scalar) && scalar >= 0.0;
+    model_.change([&](pqr::Model& m) {
+      if (auto* ogd = std::get_if<pqr::Ogd>(&m.optimizer)) {
+        good = good && scalars[1] > 0.0;
+        if (good)
+          std::tie(ogd->rows, ogd->scale, ogd->norm2) =
+              std::make_tuple(scalars[0], scalars[1], scalars[2]);
+      } else if (auto* ftrl = std::get_if<pqr::GeneralFtrl>(&m.optimizer)) {
+        if (good) ftrl->norm2 = scalars[0];
+      }
+    });
+    if (!good) refuse("the optimizer's scalars are not a state that learning can reach");
+  }
 
-  pqr::Model model_;
+ private:
+  pqr::Loss loss_;
+  pqr::SharedModel model_;
   pqr::Names names_;
   DictRow dict_;
-  mutable std::shared_mutex mutex_;
 
   static pqr::Optimizer optimizer_named(const std::string& name, const std::vector<double>& rates) {
     if (name == "ftrl" && rates.size() == 4) {
@@ -552,15 +550,6 @@ class NamedModel {
     if (name == "shared") return pqr::Block::shared;
     if (name == "square") return pqr::Block::square;
     refuse("no block is called " + name);
-  }
-
-  static pqr::Rows slice(const pqr::Rows& rows, std::size_t begin, std::size_t size) {
-    return {rows.indptr + begin,
-            rows.indices,
-            rows.values,
-            rows.labels ? rows.labels + begin : nullptr,
-            rows.weights ? rows.weights + begin : nullptr,
-            size};
   }
 };
 

@@ -119,7 +119,7 @@ inline bool is_huge(const char* p, const char* end) {
   ++p;
   const bool negative = p != end && *p == '-';
   if (p != end && (*p == '-' || *p == '+')) ++p;
-  std::int64_t written = 0;
+  std::int32_t written = 0;  // one that does not fit outweighs all digits of a line
   if (std::from_chars(p, end, written).ec != std::errc{}) return !negative;
   return (negative ? exponent - written : exponent + written) > 0;
 }

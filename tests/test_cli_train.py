@@ -298,7 +298,7 @@ def test_settings_may_be_repeated_when_resuming(folder: Path) -> None:
         ("--loss", ["squared"]),
         ("--order", [17]),
         ("--separation", ["sep"]),
-        ("--min-count", [3]),
+        ("--min-count", [1_000_000]),
         ("--alpha", [0.2]),
         ("--beta", [2]),
         ("--l1", [1]),
@@ -306,12 +306,15 @@ def test_settings_may_be_repeated_when_resuming(folder: Path) -> None:
         ("--interaction-scale", ["none"]),
         ("--no-bias", []),
         ("--names", ["names"]),
+        ("--optimizer", ["ogd"]),
+        ("--eta", [0.1]),
     ],
 )
 def test_settings_that_contradict_the_model_are_refused(
     folder: Path, flag: str, value: list[object]
 ) -> None:
-    given = [folder / "sep" if item == "sep" else item for item in value]
+    (folder / "names").write_text("1 one\n")
+    given = [folder / item if item in ("sep", "names") else item for item in value]
     output = folder / "refused.pqr"
     arguments = ["--resume", folder / "model.pqr", flag, *given, "-o", output]
     said = failure(2, "train", folder / "b.svm", *arguments)

@@ -31,7 +31,8 @@ ALLOWED = {
         "separation",
         "table",
     },
-    "bind": {"model", "names", "parse", "row", "separation"},
+    "shared": {"model", "row"},
+    "bind": {"names", "parse", "row", "separation", "shared"},
 }
 FORBIDDEN = {"iostream", "fstream", "cstdio", "stdio.h", "Python.h", "thread", "random"}
 

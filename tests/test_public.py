@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from importlib.metadata import version
-from typing import get_args
 
 import click
 import pytest
@@ -21,7 +20,9 @@ PUBLIC = [
     "Batch",
     "Counts",
     "Ftrl",
+    "FtrlGeneral",
     "LR",
+    "Ogd",
     "PQR",
     "PqrError",
     "QR",
@@ -124,7 +125,8 @@ def test_every_command_says_what_it_does_in_one_sentence(name: str) -> None:
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_option_is_described(option: click.Option) -> None:
     assert option.help
-    assert option.help[0].isupper() or option.help.split()[0] in get_args(hyper.Loss)
+    words = {*hyper.LOSSES, *hyper.OPTIMIZERS}
+    assert option.help[0].isupper() or option.help.split()[0].rstrip(",:") in words
     assert option.help.rstrip(")")[-1] in ".]" or option.show_default
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import stat
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     beside = _beside(target)
     try:
+        _clear_up(target)
         beside.touch()
         mode = (target if target.exists() else beside).stat().st_mode
         yield beside
@@ -55,6 +57,25 @@ def _beside(target: Path) -> Path:
     if os.path.exists(target) and not os.path.isfile(target):
         raise PqrError(f"{target}: not a regular file, so it is not replaced")
     return target.with_name(f".{target.name}.{os.getpid()}.part")
+
+
+def _clear_up(target: Path) -> None:
+    """Removes what processes that were killed have left beside `target`."""
+    for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
+        owner = part.name.removesuffix(".part").rpartition(".")[2]
+        with suppress(OSError):
+            if owner.isdigit() and not _is_alive(int(owner)):
+                part.unlink()
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 def _unwritable(target: Path, error: OSError) -> PqrError:

@@ -60,7 +60,7 @@ def check_whole(name: str, value: object, *, least: int, most: int | None = None
 
 @dataclass(frozen=True)
 class Optimizer:
-    """What turns gradients into weights. Each has a name, and rates that the core takes in order."""
+    """What turns gradients into weights: a name, and rates that the core takes in order."""
 
     name: ClassVar[str]
 

@@ -95,7 +95,7 @@ def _run(
                 margins, done = error.margins, error.row + 1
                 refused.append(error)
             metrics.update(margins, batch.labels[: len(margins)], batch.weights[: len(margins)])
-            batch = batch.since(done)
+            batch = batch.part(done, len(batch))
         if watch is not None:
             watch(metrics)
     return Pass(time.perf_counter() - start, metrics.result(), refused)

@@ -49,16 +49,16 @@ class Batch:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def since(self, row: int) -> Batch:
-        """The rows from `row` on."""
-        begin = self.indptr[row]
+    def part(self, start: int, stop: int) -> Batch:
+        """The rows from `start` to before `stop`."""
+        begin, end = self.indptr[start], self.indptr[stop]
         return Batch(
-            self.indptr[row:] - begin,
-            self.indices[begin:],
-            self.values[begin:],
-            self.labels[row:],
-            self.weights[row:],
-            None if self.lines is None else self.lines[row:],
+            self.indptr[start : stop + 1] - begin,
+            self.indices[begin:end],
+            self.values[begin:end],
+            self.labels[start:stop],
+            self.weights[start:stop],
+            None if self.lines is None else self.lines[start:stop],
             self.source,
         )
 

@@ -28,7 +28,8 @@ class Inputs:
         if list(paths).count("-") > 1:
             raise click.UsageError("- (stdin) can be read only once")
         self.paths = list(paths)
-        self._clicks, self._on_bad_row, self._keep_bad = clicks, on_bad_row, keep_bad
+        self.clicks = clicks
+        self._on_bad_row, self._keep_bad = on_bad_row, keep_bad
         self._readers: list[LibsvmReader] = []
         self._sources: list[Source] = []
         self._sizes: list[int | None] = []
@@ -45,7 +46,7 @@ class Inputs:
                 source = stack.enter_context(open_source(path))
                 reader = LibsvmReader(
                     source,
-                    clicks=self._clicks,
+                    clicks=self.clicks,
                     on_bad_row=self._on_bad_row,
                     keep_bad=self._keep_bad,
                 )

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from pqrlearn.hyper import LOSSES, SAMPLE_ROWS
+from pqrlearn.hyper import LOSSES, OPTIMIZERS, SAMPLE_ROWS, SCHEDULES, Ftrl, FtrlGeneral, Ogd
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -79,6 +79,41 @@ sample_rows = click.option(
 names = click.option(
     "--names", metavar="FILE", help="Names of numbered features: an index and a name per line."
 )
+
+
+def optimizer(command: F) -> F:
+    """--optimizer and the rates of each."""
+    rates = [
+        click.option(
+            "--optimizer",
+            type=click.Choice(list(OPTIMIZERS)),
+            help="FTRL-Proximal (the default), gradient descent, or the paper's Algorithm 1.",
+        ),
+        click.option("--alpha", type=float, help=f"ftrl: learning rate. Default: {Ftrl.alpha}."),
+        click.option(
+            "--beta", type=float, help=f"ftrl: damps the first steps. Default: {Ftrl.beta}."
+        ),
+        click.option("--l1", type=float, help="ftrl: keeps weights at zero. Default: 0."),
+        click.option("--l2", type=float, help="ftrl: pulls weights towards zero. Default: 0."),
+        click.option(
+            "--eta",
+            type=float,
+            help=f"ogd, ftrl-general: the step. Default: {Ogd.eta}, {FtrlGeneral.eta}.",
+        ),
+        click.option(
+            "--schedule",
+            type=click.Choice(SCHEDULES),
+            help=f"ogd: a fixed step, or one divided by √t at row t. Default: {Ogd.schedule}.",
+        ),
+        click.option(
+            "--radius",
+            type=float,
+            help="ogd, ftrl-general: bound on the l2 norm of all weights. Default: none.",
+        ),
+    ]
+    for rate in reversed(rates):
+        command = rate(command)
+    return command
 
 
 def bad_rows(command: F) -> F:

@@ -31,7 +31,7 @@ def note_bad_rows(inputs: Inputs, result: Pass) -> None:
     for error in [*inputs.first_bad(), *map(str, result.refused)][:3]:
         note(f"skipped {error}")
     if bad:
-        note(f"{bad:,} bad rows were left out")
+        note(f"{bad:,} bad rows were left out" if bad > 1 else "1 bad row was left out")
 
 
 def table(

@@ -35,6 +35,8 @@ class Learner(ABC):
     kind: ClassVar[str]
     blocks: ClassVar[tuple[str, ...]]
     loss: Loss
+    progress: Any = None
+    """Of the checkpoint it was loaded from: how far that run had come."""
     _model: _core.Model
 
     # -- learning and predicting ------------------------------------------------
@@ -143,9 +145,13 @@ class Learner(ABC):
     ) -> Self:
         """The inverse; KeyError, ValueError or TypeError if the parts do not fit."""
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the model beside `path`, then moves it there."""
-        modelfile.write(path, self.kind, self.settings(), self._all_tensors())
+    def save(self, path: str | os.PathLike[str], *, progress: dict[str, Any] | None = None) -> None:
+        """Writes the model beside `path`, then moves it there.
+
+        With `progress`, how far a run has come, the file is a checkpoint.
+        """
+        settings = self.settings() | ({} if progress is None else {"progress": progress})
+        modelfile.write(path, self.kind, settings, self._all_tensors())
 
     def to_bytes(self) -> bytes:
         return modelfile.to_bytes(self.kind, self.settings(), self._all_tensors())
@@ -168,8 +174,11 @@ class Learner(ABC):
     ) -> Self:
         if kind != cls.kind:
             raise NotAModel(f"{name}: a {kind} file, not a {cls.kind} model")
+        progress = settings.pop("progress", None)
         try:
-            return cls._restored(settings, tensors, names_from(tensors))
+            model = cls._restored(settings, tensors, names_from(tensors))
+            model.progress = progress
+            return model
         except (KeyError, ValueError, TypeError) as error:
             raise Corrupt(f"{name}: a damaged {kind} model ({error})") from None
 

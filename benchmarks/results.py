@@ -1,0 +1,178 @@
+"""From readings to tables, Markdown and JSON. A result is plain data, as the JSON file has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.contenders import Contender, Reading
+from benchmarks.workloads import Workload
+from pqrlearn.files import written_whole
+
+Result = dict[str, Any]
+
+COMPARISONS = (
+    ("lr", "vw"),
+    ("pqr", "vw"),
+    ("pqr", "vw-q"),
+    ("pqr", "lr"),
+    ("lr", "sklearn"),
+    ("lr", "river"),
+)
+"""Who is how many times as fast as whom."""
+
+HEAD = """# Benchmark
+
+Written by `make bench`; [README.md](README.md) says how it measures. Every run is end to end: \
+from the start of a process that reads a text file to its end, when the model has been saved.
+"""
+
+
+def summary(contender: Contender, workload: Workload, readings: Sequence[Reading]) -> Result:
+    """A contender's readings and their medians."""
+    return {
+        "key": contender.key,
+        "title": contender.title,
+        "note": contender.note,
+        "command": " ".join(contender.command(workload)),
+        "seconds": median(reading.seconds for reading in readings),
+        "rows_per_second": median(reading.rate for reading in readings),
+        "rows": readings[0].rows,
+        "loss": median(reading.loss for reading in readings),
+        "peak_bytes": median(reading.peak_bytes for reading in readings),
+        "readings": [asdict(reading) for reading in readings],
+    }
+
+
+def comparisons(contenders: Sequence[Result]) -> list[Result]:
+    """Ratios of rows per second between those that took part."""
+    found = {contender["key"]: contender for contender in contenders}
+    pairs = [(of, to) for of, to in COMPARISONS if of in found and to in found]
+    return [_compare(found[of], found[to]) for of, to in pairs]
+
+
+def _compare(of: Result, to: Result) -> Result:
+    """Two ways to say it: a round's noise strikes both of its runs, so ratios are also paired."""
+    ratios = [a / b for a, b in zip(_rates(of), _rates(to), strict=True)]
+    return {
+        "of": of["title"],
+        "to": to["title"],
+        "ratio_of_medians": of["rows_per_second"] / to["rows_per_second"],
+        "median_of_ratios": median(ratios),
+        "least": min(ratios),
+        "most": max(ratios),
+    }
+
+
+def _rates(contender: Result) -> list[float]:
+    return [reading["rows"] / reading["seconds"] for reading in contender["readings"]]
+
+
+def tables(result: Result) -> str:
+    """The readings and the ratios, for a terminal and for Markdown alike."""
+    readings = [
+        [
+            contender["title"] + ("" if contender["rows"] == result["workload"]["rows"] else " †"),
+            f"{contender['seconds']:.2f}",
+            _range(reading["seconds"] for reading in contender["readings"]),
+            f"{contender['rows_per_second']:,.0f}",
+            f"{contender['loss']:.5f}",
+            f"{contender['peak_bytes'] / 1e6:,.0f} MB",
+        ]
+        for contender in result["contenders"]
+    ]
+    ratios = [
+        [
+            f"{ratio['of']} : {ratio['to']}",
+            f"{ratio['ratio_of_medians']:.2f}",
+            f"{ratio['median_of_ratios']:.2f}",
+            f"{ratio['least']:.2f} – {ratio['most']:.2f}",
+        ]
+        for ratio in result["comparisons"]
+    ]
+    text = table(
+        ["", "seconds", "least – most", "rows/s", "progressive LogLoss", "peak memory"], readings
+    )
+    if ratios:
+        columns = ["times as fast", "ratio of medians", "median of ratios", "least – most"]
+        text += "\n" + table(columns, ratios)
+    if any(row[0].endswith("†") for row in readings):
+        text += "\n† on the first rows only\n"
+    return text
+
+
+def _range(numbers: Iterable[float]) -> str:
+    ordered = sorted(numbers)
+    return f"{ordered[0]:.2f} – {ordered[-1]:.2f}"
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose columns line up: the first to the left, the others to the right.
+
+    >>> print(table(["", "rows/s"], [["LR", "1,000"]]), end="")
+    |    | rows/s |
+    |:---|-------:|
+    | LR |  1,000 |
+    """
+    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    rule = [":" + "-" * (widths[0] + 1), *("-" * (width + 1) + ":" for width in widths[1:])]
+    return "".join(
+        [_line(columns, widths), f"|{'|'.join(rule)}|\n"] + [_line(r, widths) for r in rows]
+    )
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    first, *others = zip(cells, widths, strict=True)
+    shown = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
+    return f"| {' | '.join(shown)} |\n"
+
+
+def save(result: Result, folder: Path) -> None:
+    """The JSON of this workload, and one page about every workload that has been measured."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with written_whole(folder / f"results-{result['workload']['name']}.json") as beside:
+        beside.write_text(json.dumps(result, indent=1) + "\n")
+    known = [json.loads(path.read_text()) for path in sorted(folder.glob("results-*.json"))]
+    with written_whole(folder / "RESULTS.md") as beside:
+        beside.write_text("\n".join([HEAD, *map(page, known)]), encoding="utf-8")
+
+
+def page(result: Result) -> str:
+    """One workload as a section of the page."""
+    workload, stream = result["workload"], result["workload"]["stream"]
+    return f"""## The shape of {workload["name"].capitalize()}
+
+{workload["rows"]:,} rows of {stream["fields"]} one-hot features out of {stream["features"]:,}, \
+seed {stream["seed"]}; {workload["libsvm_bytes"] / 1e6:,.0f} MB as libsvm text, \
+{workload["vw_bytes"] / 1e6:,.0f} MB as Vowpal Wabbit text. The best constant has a LogLoss of \
+{workload["constant_logloss"]:.5f}, the truth that the clicks were drawn from \
+{workload["true_logloss"]:.5f}. Medians of {result["repeats"]}, taken in turn.
+
+{tables(result)}
+{_facts(result)}
+{_notes(result)}"""
+
+
+def _facts(result: Result) -> str:
+    machine = result["machine"]
+    facts = {
+        "command": f"`{result['command']}`",
+        "date": result["date"],
+        "commit": result["commit"],
+        "machine": f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB",
+        "system": f"{machine['system']}; Python {machine['python']}; {machine['compiler']}",
+        "load before": f"{machine['load']:.2f}",
+        "versions": ", ".join(f"{name} {number}" for name, number in result["versions"].items()),
+    }
+    return "".join(f"- {name}: {fact}\n" for name, fact in facts.items())
+
+
+def _notes(result: Result) -> str:
+    return "".join(
+        f"- **{contender['title']}**: {contender['note']}.\n  `{contender['command']}`\n"
+        for contender in result["contenders"]
+    )

@@ -1,0 +1,124 @@
+"""What the contenders learn from: a seeded click stream, as libsvm and as Vowpal Wabbit text."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import near
+from pqrlearn.datasets.clicks import ClickStream
+from pqrlearn.files import written_whole
+from pqrlearn.metrics import make_metrics
+from pqrlearn.readers.libsvm import format_batch
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A kind of stream, and the order of PQR that suits it."""
+
+    stream: Callable[[], ClickStream]
+    order: int
+
+
+SHAPES = {
+    "avazu": Shape(ClickStream.avazu, order=8000),
+    "criteo": Shape(ClickStream.criteo, order=1000),
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The first rows of a stream, in files that `prepare` writes once.
+
+    Their name has a digest of the first rows in it: when the stream changes, so do the files.
+    """
+
+    name: str
+    rows: int
+    folder: Path
+
+    @property
+    def stream(self) -> ClickStream:
+        return SHAPES[self.name].stream()
+
+    @property
+    def order(self) -> int:
+        return SHAPES[self.name].order
+
+    @property
+    def features(self) -> int:
+        return self.stream.features
+
+    @property
+    def bits(self) -> int:
+        """The smallest power of two with room for every feature."""
+        return math.ceil(math.log2(self.features))
+
+    @property
+    def libsvm(self) -> str:
+        return near(self._file("svm"))
+
+    @property
+    def vw(self) -> str:
+        return near(self._file("vw"))
+
+    def model(self, contender: str) -> str:
+        """Where a contender saves its model."""
+        return near(self.folder / f"{contender}.model")
+
+    def prepare(self) -> dict[str, Any]:
+        """Writes what is missing, reads all of it once, and returns what is known of it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        about = self._file("json")
+        if not about.exists():
+            about.write_text(json.dumps(self._write()))
+        for path in (self._file("svm"), self._file("vw")):
+            with path.open("rb") as file:  # so that everyone finds it in memory
+                while file.read(1 << 24):
+                    pass
+        known: dict[str, Any] = json.loads(about.read_text())
+        return known
+
+    def _write(self) -> dict[str, Any]:
+        stream, metrics = self.stream, make_metrics("logistic")
+        with (
+            written_whole(self._file("svm")) as svm,
+            written_whole(self._file("vw")) as vw,
+            svm.open("wb") as svm_file,
+            vw.open("wb") as vw_file,
+        ):
+            for batch in stream.batches(self.rows):
+                text = format_batch(batch)
+                svm_file.write(text)
+                vw_file.write(vw_text(text))
+                metrics.update(stream.margins(batch), batch.labels)
+        figures = metrics.result()
+        return {
+            "name": self.name,
+            "rows": self.rows,
+            "stream": asdict(stream),
+            "libsvm_bytes": self._file("svm").stat().st_size,
+            "vw_bytes": self._file("vw").stat().st_size,
+            "constant_logloss": figures["constant_logloss"],
+            "true_logloss": figures["logloss"],
+        }
+
+    def _file(self, suffix: str) -> Path:
+        head = format_batch(self.stream.batch(0, 100))
+        digest = blake2b(head, digest_size=4).hexdigest()
+        return self.folder / f"{self.name}-{self.rows}-{digest}.{suffix}"
+
+
+def vw_text(libsvm: bytes) -> bytes:
+    """Rows whose values are all 1 as Vowpal Wabbit reads them: labels -1 and 1, one namespace.
+
+    >>> vw_text(b"0 3:1 7:1\\n1 3:1 9:1\\n")
+    b'-1 |f 3 7\\n1 |f 3 9\\n'
+    """
+    text = b"\n" + libsvm.replace(b":1 ", b" ").replace(b":1\n", b"\n")
+    return text.replace(b"\n0 ", b"\n-1 |f ").replace(b"\n1 ", b"\n1 |f ")[1:]
