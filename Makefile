@@ -5,7 +5,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-NATIVE := CMakeLists.txt pyproject.toml $(wildcard csrc/*)
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard csrc/*.* csrc/bind/*)
 # An editable install knows the files it found: a new or a missing one means installing again.
 STAMP := $(VENV)/.installed-$(firstword $(shell find src -name '*.py' | sort | cksum))
 
@@ -30,7 +30,7 @@ $(STAMP): $(NATIVE) | $(VENV)/.tools
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run --Werror csrc/*.hpp csrc/*.cpp
+	$(BIN)/clang-format --dry-run --Werror csrc/*.hpp csrc/*.cpp csrc/bind/*
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 

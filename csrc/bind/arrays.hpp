@@ -1,0 +1,53 @@
+// Arrays in and out of Python, and how to refuse.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace pqr::bind {
+
+template <class T>
+using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using In2 = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+template <class T>
+using Out2 = nb::ndarray<nb::numpy, T, nb::ndim<2>>;
+
+// Gives a vector to Python: the array owns it.
+template <class T>
+inline Out<T> give(std::vector<T>&& vector) {
+  auto* owned = new std::vector<T>(std::move(vector));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return Out<T>(owned->data(), {owned->size()}, owner);
+}
+
+template <class T>
+inline Out2<T> give(std::vector<T>&& vector, std::size_t columns) {
+  auto* owned = new std::vector<T>(std::move(vector));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return Out2<T>(owned->data(), {owned->size() / columns, columns}, owner);
+}
+
+[[noreturn]] inline void refuse(const std::string& message) {
+  throw nb::value_error(message.c_str());
+}
+
+inline std::string in_row(std::size_t row, const std::string& message) {
+  return "row " + std::to_string(row) + ": " + message;
+}
+
+inline constexpr const char* too_large =
+    "its values are too large for 32-bit floats; scale the features down";
+
+inline std::string shown(double value) { return nb::repr(nb::float_(value)).c_str(); }
+
+}  // namespace pqr::bind

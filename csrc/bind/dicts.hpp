@@ -1,0 +1,170 @@
+// Names as arrays, and rows that are dicts.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "../names.hpp"
+#include "../row.hpp"
+#include "arrays.hpp"
+
+namespace pqr::bind {
+
+using NameArrays = std::tuple<Out<std::uint32_t>, Out<std::uint64_t>, Out<std::uint8_t>>;
+
+inline NameArrays name_arrays(const Names& names) {
+  std::vector<std::uint32_t> indices;
+  std::vector<std::uint64_t> ends;
+  std::vector<std::uint8_t> bytes;
+  names.each_sorted([&](std::uint32_t index, std::string_view name) {
+    indices.push_back(index);
+    bytes.insert(bytes.end(), name.begin(), name.end());
+    ends.push_back(bytes.size());
+  });
+  return {give(std::move(indices)), give(std::move(ends)), give(std::move(bytes))};
+}
+
+inline void restore_names(Names& names, const In<std::uint32_t>& indices,
+                          const In<std::uint64_t>& ends, const In<std::uint8_t>& bytes) {
+  if (indices.size() != ends.size()) refuse("names: indices and ends differ in length");
+  std::uint64_t begin = 0;
+  for (std::size_t n = 0; n < indices.size(); ++n) {
+    const std::uint64_t end = ends.data()[n];
+    if (end < begin || end > bytes.size()) refuse("names: ends must rise within the bytes");
+    const auto* first = reinterpret_cast<const char*>(bytes.data()) + begin;
+    if (!names.add(indices.data()[n], {first, static_cast<std::size_t>(end - begin)})) {
+      refuse("names: an index or a name occurs twice");
+    }
+    begin = end;
+  }
+  if (begin != bytes.size()) refuse("names: bytes left over");
+}
+
+inline nb::object as_str(std::string_view name) {
+  return nb::steal(
+      PyUnicode_DecodeUTF8(name.data(), static_cast<Py_ssize_t>(name.size()), "replace"));
+}
+
+std::string_view utf8(PyObject* text) {
+  Py_ssize_t size = 0;
+  const char* data = PyUnicode_AsUTF8AndSize(text, &size);
+  if (!data) throw nb::python_error();
+  return {data, static_cast<std::size_t>(size)};
+}
+
+// Turns a dict into a canonical row without going back to Python: a string value
+// is the feature `key=value`, a number is the feature `key` with that value (an
+// integer key is the index itself, of a feature that has no name), None is absent.
+class DictRow {
+ public:
+  // Names never seen take the indices from `next_feature` on, in order of name, so
+  // that the order within the dict cannot show. keep() makes them known.
+  Rows read(nb::handle dict, const Names& names, std::uint64_t next_feature) {
+    if (!PyDict_Check(dict.ptr())) {
+      throw nb::type_error(
+          ("a row must be a dict, not " + std::string(nb::type_name(dict.type()).c_str())).c_str());
+    }
+    row_ = RowBuffer{};
+    unknown_.clear();
+    PyObject *key = nullptr, *value = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(dict.ptr(), &at, &key, &value);) add(key, value, names);
+    std::sort(unknown_.begin(), unknown_.end());
+    next_feature_ = std::max(next_feature, names.next_feature());
+    for (const std::uint32_t index : row_.indices) {  // numbers may stand beside names
+      next_feature_ = std::max(next_feature_, std::uint64_t{index} + 1);
+    }
+    new_names_ = 0;
+    for (std::size_t n = 0; n < unknown_.size(); ++n) {
+      if (n == 0 || unknown_[n].first != unknown_[n - 1].first) ++new_names_;
+      const std::uint64_t index = next_feature_ + new_names_ - 1;
+      if (index > 0xFFFFFFFFull) refuse("no index below 2^32 is left for a new name");
+      row_.push(static_cast<std::uint32_t>(index), unknown_[n].second);
+    }
+    if (!row_.end_row(0.0, 1.0f, 0)) refuse("the sum of a repeated feature is not finite");
+    return row_.view();
+  }
+
+  Rows labelled(double label, float weight) {
+    row_.labels[0] = label;
+    row_.weights[0] = weight;
+    return row_.view();
+  }
+
+  void keep(Names& names) const {
+    std::uint64_t next = next_feature_;
+    for (std::size_t n = 0; n < unknown_.size(); ++n) {
+      if (n > 0 && unknown_[n].first == unknown_[n - 1].first) continue;
+      names.add(static_cast<std::uint32_t>(next++), unknown_[n].first);
+    }
+  }
+
+ private:
+  RowBuffer row_;
+  std::vector<std::pair<std::string, float>> unknown_;
+  std::uint64_t next_feature_ = 0;
+  std::uint64_t new_names_ = 0;
+  std::string name_;
+
+  void add(PyObject* key, PyObject* value, const Names& names) {
+    if (value == Py_None) return;
+    if (PyLong_Check(key) && !PyBool_Check(key)) {
+      int overflow = 0;
+      const long long index = PyLong_AsLongLongAndOverflow(key, &overflow);
+      if (overflow || index < 0 || index > 0xFFFFFFFFll) {
+        refuse("feature " + std::string(nb::repr(key).c_str()) + " is not in 0 to 4294967295");
+      }
+      if (const std::string_view name = names.name(static_cast<std::uint32_t>(index));
+          !name.empty()) {
+        refuse("feature " + std::to_string(index) + " has the name '" + std::string(name) +
+               "'; use the name");
+      }
+      row_.push(static_cast<std::uint32_t>(index), number(key, value));
+      return;
+    }
+    if (!PyUnicode_Check(key)) {
+      throw nb::type_error(("feature " + std::string(nb::repr(key).c_str()) +
+                            ": a feature is a str (a name) or an int (an index)")
+                               .c_str());
+    }
+    name_ = utf8(key);
+    float amount = 1.0f;
+    if (PyUnicode_Check(value)) {
+      name_ += '=';
+      name_ += utf8(value);
+    } else {
+      amount = number(key, value);
+    }
+    if (amount == 0.0f) return;
+    if (const std::uint32_t* index = names.find(name_)) {
+      row_.push(*index, amount);
+    } else {
+      unknown_.emplace_back(name_, amount);
+    }
+  }
+
+  static float number(PyObject* key, PyObject* value) {
+    const double amount = PyFloat_AsDouble(value);
+    if (amount == -1.0 && PyErr_Occurred()) {
+      PyErr_Clear();
+      throw nb::type_error(("feature " + std::string(nb::repr(key).c_str()) + ": value " +
+                            nb::repr(value).c_str() +
+                            " is not a number (only a named feature may have a str)")
+                               .c_str());
+    }
+    const auto rounded = static_cast<float>(amount);
+    if (!std::isfinite(rounded)) {
+      refuse("feature " + std::string(nb::repr(key).c_str()) + ": value " + shown(amount) +
+             " is not a finite 32-bit float");
+    }
+    return rounded;
+  }
+};
+
+}  // namespace pqr::bind

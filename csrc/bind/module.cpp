@@ -1,0 +1,138 @@
+// The native module. This folder is the border with Python, and the only one that
+// includes nanobind: it checks what comes in, hands the core plain views, releases
+// the GIL, and names what is wrong.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../names.hpp"
+#include "../parse.hpp"
+#include "arrays.hpp"
+#include "dicts.hpp"
+#include "named.hpp"
+#include "rows.hpp"
+
+using namespace nb::literals;
+
+namespace pqr::bind {
+namespace {
+
+nb::tuple parse_libsvm(const nb::object& text, bool last, bool clicks, std::int64_t first_line,
+                       bool skip) {
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(text.ptr(), &buffer, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  RowBuffer rows;
+  std::vector<BadRow> bad;
+  Parsed parsed{};
+  {
+    nb::gil_scoped_release release;
+    parsed =
+        parse_libsvm(static_cast<const char*>(buffer.buf), static_cast<std::size_t>(buffer.len),
+                     last, clicks, skip, first_line, rows, bad);
+  }
+  PyBuffer_Release(&buffer);
+  nb::list wrong;
+  for (const BadRow& row : bad) {
+    wrong.append(
+        nb::make_tuple(static_cast<int>(row.kind), row.line, row.byte, row.offset, row.length));
+  }
+  return nb::make_tuple(give(std::move(rows.indptr)), give(std::move(rows.indices)),
+                        give(std::move(rows.values)), give(std::move(rows.labels)),
+                        give(std::move(rows.weights)), give(std::move(rows.lines)), parsed.consumed,
+                        parsed.lines, wrong);
+}
+
+nb::bytes format_libsvm(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
+                        const In<float>& values, const In<double>& labels,
+                        const In<float>& weights) {
+  const Rows rows = view(indptr, indices, values, labels, weights);
+  std::string text;
+  pqr::format_libsvm(rows.indptr, rows.indices, rows.values, rows.labels, rows.weights, rows.size,
+                     text);
+  return nb::bytes(text.data(), text.size());
+}
+
+}  // namespace
+}  // namespace pqr::bind
+
+NB_MODULE(_core, m) {
+  using namespace pqr::bind;
+
+  m.doc() = "The native core: rows, counting, learning.";
+  nb::set_leak_warnings(false);  // a model that lives as long as the program is not a leak
+
+  m.def("check_rows", &check_rows, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+        "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());
+  m.def("make_rows", &make_rows, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+        "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());
+  m.def("link", &link_all, "loss"_a, "margins"_a.noconvert());
+  m.def("parse_libsvm", &parse_libsvm, "text"_a, "last"_a, "clicks"_a, "first_line"_a, "skip"_a);
+  m.def("format_libsvm", &format_libsvm, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+        "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());
+  m.attr("TOO_LARGE") = too_large;
+  m.attr("BAD_ROW_MESSAGES") =
+      std::vector<std::string>(pqr::bad_messages.begin(), pqr::bad_messages.end());
+
+  nb::class_<pqr::Names>(m, "Names")
+      .def(nb::init<>())
+      .def("__len__", &pqr::Names::size)
+      .def("add", &pqr::Names::add, "index"_a, "name"_a)
+      .def("find",
+           [](const pqr::Names& names, std::string_view name) -> std::optional<std::uint32_t> {
+             const std::uint32_t* index = names.find(name);
+             return index ? std::optional<std::uint32_t>(*index) : std::nullopt;
+           })
+      .def("name",
+           [](const pqr::Names& names, std::uint32_t index) -> std::optional<nb::str> {
+             const std::string_view name = names.name(index);
+             if (name.empty()) return std::nullopt;
+             return nb::str(as_str(name));
+           })
+      .def("arrays", &name_arrays)
+      .def("restore", &restore_names, "indices"_a.noconvert(), "ends"_a.noconvert(),
+           "bytes"_a.noconvert());
+
+  nb::class_<NamedCounter>(m, "Counter")
+      .def(nb::init<>())
+      .def("add", &NamedCounter::add, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "values"_a.noconvert())
+      .def("add_dict", &NamedCounter::add_dict, "x"_a)
+      .def("top", &NamedCounter::top, "order"_a, "min_count"_a)
+      .def_prop_ro("rows", [](const NamedCounter& c) { return c.counter.rows(); })
+      .def_prop_ro("distinct", [](const NamedCounter& c) { return c.counter.distinct(); })
+      .def_ro("names", &NamedCounter::names);
+
+  nb::class_<NamedModel>(m, "Model")
+      .def(nb::init<const In<std::uint32_t>&, const std::string&, bool, bool, float,
+                    const std::string&, const std::vector<double>&>(),
+           "high"_a.noconvert(), "loss"_a, "bias"_a, "everything_high"_a, "interaction_scale"_a,
+           "optimizer"_a, "rates"_a)
+      .def("learn", &NamedModel::learn, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert())
+      .def("margin", &NamedModel::margin, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "values"_a.noconvert())
+      .def("learn_dict", &NamedModel::learn_dict, "x"_a, "label"_a, "weight"_a)
+      .def("margin_dict", &NamedModel::margin_dict, "x"_a)
+      .def("predict_dict", &NamedModel::predict_dict, "x"_a)
+      .def("state", &NamedModel::state, "block"_a)
+      .def("restore", &NamedModel::restore, "block"_a, "keys"_a.noconvert(), "slots"_a.noconvert())
+      .def("weights", &NamedModel::weights, "slots"_a.noconvert())
+      .def_prop_rw("bias", &NamedModel::bias, &NamedModel::set_bias)
+      .def_prop_ro("bias_weight", &NamedModel::bias_weight)
+      .def("nonzeros", &NamedModel::nonzeros, "block"_a)
+      .def_prop_rw("scalars", &NamedModel::scalars, &NamedModel::set_scalars)
+      .def_prop_rw("next_feature", &NamedModel::next_feature, &NamedModel::set_next_feature)
+      .def_prop_rw("rows", &NamedModel::rows, &NamedModel::set_rows)
+      .def("high", &NamedModel::high)
+      .def_prop_rw("names", &NamedModel::names, &NamedModel::set_names);
+}

@@ -1,0 +1,236 @@
+// The counter and the model as Python sees them: with names.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "../names.hpp"
+#include "../separation.hpp"
+#include "../shared.hpp"
+#include "arrays.hpp"
+#include "dicts.hpp"
+#include "rows.hpp"
+
+namespace pqr::bind {
+
+struct NamedCounter {
+  Counter counter;
+  Names names;
+  DictRow dict;
+
+  void add(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
+           const In<float>& values) {
+    const Rows rows = view(indptr, indices, values);
+    nb::gil_scoped_release release;
+    for (std::size_t r = 0; r < rows.size; ++r) counter.add(rows[r]);
+  }
+
+  void add_dict(nb::handle x) {
+    const Rows rows = dict.read(x, names, counter.next_feature());
+    dict.keep(names);
+    counter.add(rows[0]);
+  }
+
+  std::pair<Out<std::uint32_t>, Out<std::uint64_t>> top(std::uint64_t order,
+                                                        std::uint64_t min_count) const {
+    std::vector<std::uint32_t> features;
+    std::vector<std::uint64_t> counts;
+    for (const Count& count : counter.top(order, min_count)) {
+      features.push_back(count.feature);
+      counts.push_back(count.rows);
+    }
+    return {give(std::move(features)), give(std::move(counts))};
+  }
+};
+
+// A model with the names of its features.
+class NamedModel {
+ public:
+  NamedModel(const In<std::uint32_t>& high, const std::string& loss, bool bias,
+             bool everything_high, float interaction_scale, const std::string& optimizer,
+             const std::vector<double>& rates)
+      : loss_(loss_named(loss)),
+        model_({loss_, bias, everything_high, interaction_scale}, optimizer_named(optimizer, rates),
+               separation(high)) {}
+
+  // The margins of the rows learned: all of them, or those before one that is refused.
+  Out<double> learn(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
+                    const In<float>& values, const In<double>& labels, const In<float>& weights) {
+    const Rows rows = view(indptr, indices, values, labels, weights);
+    for (std::size_t r = 0; r < rows.size; ++r) {
+      check_label(r, loss_, rows.labels[r]);
+      check_weight(r, rows.weights[r]);
+    }
+    std::vector<double> margins(rows.size);
+    {
+      nb::gil_scoped_release release;
+      margins.resize(model_.learn(rows, margins.data()));
+    }
+    return give(std::move(margins));
+  }
+
+  // The margins of all rows, or of those before one whose margin is not finite.
+  Out<double> margin(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
+                     const In<float>& values) const {
+    const Rows rows = view(indptr, indices, values);
+    std::vector<double> margins(rows.size);
+    {
+      nb::gil_scoped_release release;
+      margins.resize(model_.margin(rows, margins.data()));
+    }
+    return give(std::move(margins));
+  }
+
+  // Dicts are read under the GIL, which also guards the names and the scratch row.
+  double learn_dict(nb::handle x, double label, double weight) {
+    check_label(0, loss_, label);
+    check_weight(0, weight);
+    dict_.read(x, names_, next_feature());
+    double margin = 0.0;
+    if (model_.learn(dict_.labelled(label, static_cast<float>(weight)), &margin) == 0) {
+      refuse(too_large);
+    }
+    if (static_cast<float>(weight) > 0.0f) dict_.keep(names_);
+    return link(loss_, margin);
+  }
+
+  double margin_dict(nb::handle x) {
+    double margin = 0.0;
+    if (model_.margin(dict_.read(x, names_, next_feature()), &margin) == 0) refuse(too_large);
+    return margin;
+  }
+
+  double predict_dict(nb::handle x) { return link(loss_, margin_dict(x)); }
+
+  nb::tuple state(const std::string& block) const {
+    BlockState state = model_.read([&](const Model& m) { return m.state(block_named(block)); });
+    nb::object slots = nb::cast(give(std::move(state.slots), 2));
+    if (block == "pair") return nb::make_tuple(give(std::move(state.keys), 2), slots);
+    return nb::make_tuple(give(std::move(state.keys)), slots);
+  }
+
+  void restore(const std::string& block, const nb::ndarray<const std::uint32_t, nb::c_contig>& keys,
+               const In2<float>& slots) {
+    const std::size_t width = block == "pair" ? 2 : 1;
+    const std::size_t size = slots.shape(0);
+    if (slots.shape(1) != 2 || keys.size() != width * size) {
+      refuse(block + ": keys and slots do not fit together");
+    }
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (!std::isfinite(slots.data()[i]) || (i % 2 == 1 && slots.data()[i] < 0.0f)) {
+        refuse(block + ": a slot is not a state that learning can reach");
+      }
+    }
+    if (!model_.change([&](Model& m) {
+          return m.restore(block_named(block), keys.data(), slots.data(), size);
+        })) {
+      refuse(block + ": keys are out of range or out of order");
+    }
+  }
+
+  Out<float> weights(const In2<float>& slots) const {
+    if (slots.shape(1) != 2) refuse("slots must have two columns");
+    return give(
+        model_.read([&](const Model& m) { return m.weights(slots.data(), slots.shape(0)); }));
+  }
+
+  std::size_t nonzeros(const std::string& block) const {
+    return model_.read([&](const Model& m) { return m.nonzeros(block_named(block)); });
+  }
+
+  std::pair<double, double> bias() const {
+    return model_.read([](const Model& m) { return std::make_pair(m.bias.z, m.bias.root_n); });
+  }
+  void set_bias(std::pair<double, double> slot) {
+    model_.change([&](Model& m) { m.bias = {slot.first, slot.second}; });
+  }
+  double bias_weight() const {
+    return model_.read([](const Model& m) { return m.bias_weight(); });
+  }
+  std::uint64_t next_feature() const {
+    return model_.read([](const Model& m) { return m.next_feature; });
+  }
+  void set_next_feature(std::uint64_t next) {
+    model_.change([&](Model& m) { m.next_feature = next; });
+  }
+  std::uint64_t rows() const {
+    return model_.read([](const Model& m) { return m.rows; });
+  }
+  void set_rows(std::uint64_t rows) {
+    model_.change([&](Model& m) { m.rows = rows; });
+  }
+  Out<std::uint32_t> high() const {
+    return give(model_.read([](const Model& m) { return m.separation().features(); }));
+  }
+  const Names& names() const { return names_; }
+  void set_names(const Names& names) {
+    names_ = Names{};
+    names.each_sorted([&](std::uint32_t index, std::string_view name) { names_.add(index, name); });
+  }
+
+  // The optimizer's global scalars.
+  std::vector<double> scalars() const {
+    return model_.read([](const Model& m) -> std::vector<double> {
+      if (const auto* ogd = std::get_if<Ogd>(&m.optimizer)) {
+        return {ogd->rows, ogd->scale, ogd->norm2};
+      }
+      if (const auto* ftrl = std::get_if<GeneralFtrl>(&m.optimizer)) return {ftrl->norm2};
+      return {};
+    });
+  }
+  void set_scalars(const std::vector<double>& scalars) {
+    bool good = scalars.size() == this->scalars().size();
+    for (const double scalar : scalars) good = good && std::isfinite(scalar) && scalar >= 0.0;
+    model_.change([&](Model& m) {
+      if (auto* ogd = std::get_if<Ogd>(&m.optimizer)) {
+        good = good && scalars[1] > 0.0;
+        if (good)
+          std::tie(ogd->rows, ogd->scale, ogd->norm2) =
+              std::make_tuple(scalars[0], scalars[1], scalars[2]);
+      } else if (auto* ftrl = std::get_if<GeneralFtrl>(&m.optimizer)) {
+        if (good) ftrl->norm2 = scalars[0];
+      }
+    });
+    if (!good) refuse("the optimizer's scalars are not a state that learning can reach");
+  }
+
+ private:
+  Loss loss_;
+  SharedModel model_;
+  Names names_;
+  DictRow dict_;
+
+  static Optimizer optimizer_named(const std::string& name, const std::vector<double>& rates) {
+    if (name == "ftrl" && rates.size() == 4) {
+      return Ftrl(rates[0], rates[1], rates[2], rates[3]);
+    }
+    if (name == "ogd" && rates.size() == 3) return Ogd(rates[0], rates[1] != 0.0, rates[2]);
+    if (name == "ftrl-general" && rates.size() == 2) return GeneralFtrl(rates[0], rates[1]);
+    refuse("no optimizer " + name + " with " + std::to_string(rates.size()) + " rates");
+  }
+
+  static Separation separation(const In<std::uint32_t>& high) {
+    Separation separation;
+    for (std::size_t i = 0; i < high.size(); ++i) {
+      if (!separation.append(high.data()[i])) refuse("a feature is high twice");
+    }
+    return separation;
+  }
+
+  static Block block_named(const std::string& name) {
+    if (name == "linear") return Block::linear;
+    if (name == "pair") return Block::pair;
+    if (name == "shared") return Block::shared;
+    if (name == "square") return Block::square;
+    refuse("no block is called " + name);
+  }
+};
+
+}  // namespace pqr::bind
