@@ -8,15 +8,15 @@
 #include <shared_mutex>
 #include <utility>
 
-#include "model.hpp"
 #include "row.hpp"
 
 namespace pqr {
 
-class SharedModel {
+template <class Model>
+class Shared {
  public:
-  SharedModel(const Settings& settings, const Optimizer& optimizer, Separation separation)
-      : model_(settings, optimizer, std::move(separation)) {}
+  template <class... Parts>
+  explicit Shared(std::in_place_t, Parts&&... parts) : model_(std::forward<Parts>(parts)...) {}
 
   std::size_t learn(const Rows& rows, double* margins) {
     return in_slices(rows, margins, [&](const Rows& slice, double* out) {

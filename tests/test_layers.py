@@ -31,13 +31,13 @@ ALLOWED = {
         "separation",
         "table",
     },
-    "shared": {"model", "row"},
+    "shared": {"row"},
 }
 BIND = {
     "arrays": set(),
     "rows": {"arrays", "../loss", "../row"},
     "dicts": {"arrays", "../names", "../row"},
-    "named": {"arrays", "dicts", "rows", "../names", "../separation", "../shared"},
+    "named": {"arrays", "dicts", "rows", "../model", "../names", "../separation", "../shared"},
     "module": {"arrays", "dicts", "named", "rows", "../names", "../parse"},
 }
 FORBIDDEN = {"iostream", "fstream", "cstdio", "stdio.h", "Python.h", "thread", "random"}

@@ -62,6 +62,22 @@ nb::bytes format_libsvm(const In<std::int64_t>& indptr, const In<std::uint32_t>&
   return nb::bytes(text.data(), text.size());
 }
 
+// What every native learner offers.
+template <class Learner>
+nb::class_<Learner> learner(nb::module_& m, const char* name) {
+  return nb::class_<Learner>(m, name)
+      .def("learn", &Learner::learn, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert())
+      .def("margin", &Learner::margin, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "values"_a.noconvert())
+      .def("learn_dict", &Learner::learn_dict, "x"_a, "label"_a, "weight"_a)
+      .def("margin_dict", &Learner::margin_dict, "x"_a)
+      .def("predict_dict", &Learner::predict_dict, "x"_a)
+      .def_prop_rw("next_feature", &Learner::next_feature, &Learner::set_next_feature)
+      .def_prop_rw("rows", &Learner::rows, &Learner::set_rows)
+      .def_prop_rw("names", &Learner::names, &Learner::set_names);
+}
+
 }  // namespace
 }  // namespace pqr::bind
 
@@ -112,18 +128,11 @@ NB_MODULE(_core, m) {
       .def_prop_ro("distinct", [](const NamedCounter& c) { return c.counter.distinct(); })
       .def_ro("names", &NamedCounter::names);
 
-  nb::class_<NamedModel>(m, "Model")
+  learner<NamedModel>(m, "Model")
       .def(nb::init<const In<std::uint32_t>&, const std::string&, bool, bool, float,
                     const std::string&, const std::vector<double>&>(),
            "high"_a.noconvert(), "loss"_a, "bias"_a, "everything_high"_a, "interaction_scale"_a,
            "optimizer"_a, "rates"_a)
-      .def("learn", &NamedModel::learn, "indptr"_a.noconvert(), "indices"_a.noconvert(),
-           "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert())
-      .def("margin", &NamedModel::margin, "indptr"_a.noconvert(), "indices"_a.noconvert(),
-           "values"_a.noconvert())
-      .def("learn_dict", &NamedModel::learn_dict, "x"_a, "label"_a, "weight"_a)
-      .def("margin_dict", &NamedModel::margin_dict, "x"_a)
-      .def("predict_dict", &NamedModel::predict_dict, "x"_a)
       .def("state", &NamedModel::state, "block"_a)
       .def("restore", &NamedModel::restore, "block"_a, "keys"_a.noconvert(), "slots"_a.noconvert())
       .def("weights", &NamedModel::weights, "slots"_a.noconvert())
@@ -131,8 +140,5 @@ NB_MODULE(_core, m) {
       .def_prop_ro("bias_weight", &NamedModel::bias_weight)
       .def("nonzeros", &NamedModel::nonzeros, "block"_a)
       .def_prop_rw("scalars", &NamedModel::scalars, &NamedModel::set_scalars)
-      .def_prop_rw("next_feature", &NamedModel::next_feature, &NamedModel::set_next_feature)
-      .def_prop_rw("rows", &NamedModel::rows, &NamedModel::set_rows)
-      .def("high", &NamedModel::high)
-      .def_prop_rw("names", &NamedModel::names, &NamedModel::set_names);
+      .def("high", &NamedModel::high);
 }

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "../model.hpp"
 #include "../names.hpp"
 #include "../separation.hpp"
 #include "../shared.hpp"
@@ -50,15 +51,14 @@ struct NamedCounter {
   }
 };
 
-// A model with the names of its features.
-class NamedModel {
+// Any native learner with the names of its features. `Core` has learn() and
+// margin() over Rows, and the counts `rows` and `next_feature`.
+template <class Core>
+class Named {
  public:
-  NamedModel(const In<std::uint32_t>& high, const std::string& loss, bool bias,
-             bool everything_high, float interaction_scale, const std::string& optimizer,
-             const std::vector<double>& rates)
-      : loss_(loss_named(loss)),
-        model_({loss_, bias, everything_high, interaction_scale}, optimizer_named(optimizer, rates),
-               separation(high)) {}
+  template <class... Parts>
+  explicit Named(Loss loss, Parts&&... parts)
+      : loss_(loss), model_(std::in_place, std::forward<Parts>(parts)...) {}
 
   // The margins of the rows learned: all of them, or those before one that is refused.
   Out<double> learn(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
@@ -109,6 +109,43 @@ class NamedModel {
 
   double predict_dict(nb::handle x) { return link(loss_, margin_dict(x)); }
 
+  std::uint64_t next_feature() const {
+    return model_.read([](const Core& m) { return m.next_feature; });
+  }
+  void set_next_feature(std::uint64_t next) {
+    model_.change([&](Core& m) { m.next_feature = next; });
+  }
+  std::uint64_t rows() const {
+    return model_.read([](const Core& m) { return m.rows; });
+  }
+  void set_rows(std::uint64_t rows) {
+    model_.change([&](Core& m) { m.rows = rows; });
+  }
+  const Names& names() const { return names_; }
+  void set_names(const Names& names) {
+    names_ = Names{};
+    names.each_sorted([&](std::uint32_t index, std::string_view name) { names_.add(index, name); });
+  }
+
+ protected:
+  Loss loss_;
+  Shared<Core> model_;
+
+ private:
+  Names names_;
+  DictRow dict_;
+};
+
+// PQR, LR and QR.
+class NamedModel : public Named<Model> {
+ public:
+  NamedModel(const In<std::uint32_t>& high, const std::string& loss, bool bias,
+             bool everything_high, float interaction_scale, const std::string& optimizer,
+             const std::vector<double>& rates)
+      : Named(loss_named(loss),
+              Settings{loss_named(loss), bias, everything_high, interaction_scale},
+              optimizer_named(optimizer, rates), separation(high)) {}
+
   nb::tuple state(const std::string& block) const {
     BlockState state = model_.read([&](const Model& m) { return m.state(block_named(block)); });
     nb::object slots = nb::cast(give(std::move(state.slots), 2));
@@ -154,25 +191,8 @@ class NamedModel {
   double bias_weight() const {
     return model_.read([](const Model& m) { return m.bias_weight(); });
   }
-  std::uint64_t next_feature() const {
-    return model_.read([](const Model& m) { return m.next_feature; });
-  }
-  void set_next_feature(std::uint64_t next) {
-    model_.change([&](Model& m) { m.next_feature = next; });
-  }
-  std::uint64_t rows() const {
-    return model_.read([](const Model& m) { return m.rows; });
-  }
-  void set_rows(std::uint64_t rows) {
-    model_.change([&](Model& m) { m.rows = rows; });
-  }
   Out<std::uint32_t> high() const {
     return give(model_.read([](const Model& m) { return m.separation().features(); }));
-  }
-  const Names& names() const { return names_; }
-  void set_names(const Names& names) {
-    names_ = Names{};
-    names.each_sorted([&](std::uint32_t index, std::string_view name) { names_.add(index, name); });
   }
 
   // The optimizer's global scalars.
@@ -202,11 +222,6 @@ class NamedModel {
   }
 
  private:
-  Loss loss_;
-  SharedModel model_;
-  Names names_;
-  DictRow dict_;
-
   static Optimizer optimizer_named(const std::string& name, const std::vector<double>& rates) {
     if (name == "ftrl" && rates.size() == 4) {
       return Ftrl(rates[0], rates[1], rates[2], rates[3]);
