@@ -66,7 +66,8 @@ def read(path: str | os.PathLike[str]) -> tuple[str, Settings, Tensors]:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata()
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, ValueError, KeyError) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+        # the last two: types such as BF16, which safetensors has and NumPy has not
         raise _unreadable(str(path), error) from None
     except OSError as error:
         raise ModelFileError(f"{path}: {error.strerror or error}") from None

@@ -28,8 +28,7 @@ class Learner(ABC):
     """Whatever learns and predicts, one row at a time.
 
     A Learner only learns: it never counts, splits or shuffles. The same rows in the same order
-    give the same bits, however they are cut into batches. One thread may learn while others
-    predict; a prediction then sees the model between two rows, never half of a row.
+    give the same bits, however they are cut into batches.
     """
 
     kind: ClassVar[str]
@@ -37,59 +36,46 @@ class Learner(ABC):
     loss: Loss
     progress: Any = None
     """Of the checkpoint it was loaded from: how far that run had come."""
-    _model: _core.Model
 
     # -- learning and predicting ------------------------------------------------
 
+    @abstractmethod
     def learn_one(self, x: Features, y: float, weight: float = 1.0) -> float:
         """Predicts `x`, then learns that its label is `y`; returns the prediction."""
-        try:
-            return self._model.learn_dict(x, y, weight)
-        except ValueError as error:
-            raise RowError(_without_row(error)) from None
 
-    def predict_one(self, x: Features) -> float:
-        try:
-            return self._model.predict_dict(x)
-        except ValueError as error:
-            raise RowError(_without_row(error)) from None
+    @abstractmethod
+    def margin_one(self, x: Features) -> float:
+        """The raw score of one row."""
 
-    def learn_many(self, X: RowsLike, y: Any = None, weights: Any = None) -> FloatArray:
-        """`learn_one` for each row; returns the prediction made before each was learned."""
-        if _are_dicts(X):
-            return self._learn_dicts(X, y, weights)
-        return self._link(self.learn_margins(as_batch(X, y, weights)))
-
-    def predict_many(self, X: RowsLike) -> FloatArray:
-        return self._link(self.margin_many(X))
-
-    def margin_many(self, X: RowsLike) -> FloatArray:
-        """The raw scores; predictions are their link."""
-        if _are_dicts(X):
-            return np.array([self._margin_one(x) for x in X], dtype=np.float64)
-        batch = as_batch(X)
-        margins = self._model.margin(batch.indptr, batch.indices, batch.values)
-        return _complete(margins, batch)
-
+    @abstractmethod
     def learn_margins(self, batch: Batch) -> FloatArray:
         """`learn_many` that returns margins.
 
         Labels and weights are checked before the first row is learned. A row whose values are too
         large is a RefusedRow when its turn comes, after the rows before it have been learned.
         """
-        try:
-            margins = self._model.learn(
-                batch.indptr, batch.indices, batch.values, batch.labels, batch.weights
-            )
-        except ValueError as error:
-            raise _located(error, batch) from None
-        return _complete(margins, batch)
 
-    def _margin_one(self, x: Features) -> float:
-        try:
-            return self._model.margin_dict(x)
-        except ValueError as error:
-            raise RowError(_without_row(error)) from None
+    @abstractmethod
+    def batch_margins(self, batch: Batch) -> FloatArray:
+        """`margin_many` of a Batch."""
+
+    def predict_one(self, x: Features) -> float:
+        return float(_core.link(self.loss, np.array([self.margin_one(x)]))[0])
+
+    def learn_many(self, X: RowsLike, y: Any = None, weights: Any = None) -> FloatArray:
+        """`learn_one` for each row; returns the prediction made before each was learned."""
+        if _are_dicts(X):
+            return self._learn_dicts(X, y, weights)
+        return _core.link(self.loss, self.learn_margins(as_batch(X, y, weights)))
+
+    def predict_many(self, X: RowsLike) -> FloatArray:
+        return _core.link(self.loss, self.margin_many(X))
+
+    def margin_many(self, X: RowsLike) -> FloatArray:
+        """The raw scores; predictions are their link."""
+        if _are_dicts(X):
+            return np.array([self.margin_one(x) for x in X], dtype=np.float64)
+        return self.batch_margins(as_batch(X))
 
     def _learn_dicts(self, X: Sequence[Features], y: Any, weights: Any) -> FloatArray:
         labels = np.zeros(0) if y is None else np.asarray(y, dtype=np.float64)
@@ -99,23 +85,21 @@ class Learner(ABC):
         triples = zip(X, labels.tolist(), amounts.tolist(), strict=True)
         return np.array([self.learn_one(*triple) for triple in triples], dtype=np.float64)
 
-    def _link(self, margins: FloatArray) -> FloatArray:
-        return _core.link(self.loss, margins)
-
     # -- looking into -----------------------------------------------------------
 
     @property
+    @abstractmethod
     def rows(self) -> int:
         """How many rows it has learned."""
-        return self._model.rows
 
     @property
+    @abstractmethod
     def names(self) -> _core.Names:
-        return self._model.names
+        """What its features are called."""
 
+    @abstractmethod
     def use_names(self, names: _core.Names) -> None:
         """Gives features their names; before learning, so that no name is given twice."""
-        self._model.names = names
 
     @abstractmethod
     def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
@@ -127,7 +111,7 @@ class Learner(ABC):
 
     def name_of(self, feature: int) -> str:
         """What a person calls the feature: its name, or its number where it has none."""
-        return self._model.names.name(feature) or str(feature)
+        return self.names.name(feature) or str(feature)
 
     # -- saving -----------------------------------------------------------------
 
@@ -190,6 +174,60 @@ class Learner(ABC):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.__copy__()
+
+
+class NativeLearner(Learner):
+    """A Learner whose loop is native.
+
+    One thread may learn while others predict; a prediction then sees the model between two rows,
+    never half of a row.
+    """
+
+    _model: Any
+    """Of the native core: all of them offer the same calls."""
+
+    def learn_one(self, x: Features, y: float, weight: float = 1.0) -> float:
+        try:
+            return float(self._model.learn_dict(x, y, weight))
+        except ValueError as error:
+            raise RowError(_without_row(error)) from None
+
+    def predict_one(self, x: Features) -> float:
+        try:
+            return float(self._model.predict_dict(x))
+        except ValueError as error:
+            raise RowError(_without_row(error)) from None
+
+    def margin_one(self, x: Features) -> float:
+        try:
+            return float(self._model.margin_dict(x))
+        except ValueError as error:
+            raise RowError(_without_row(error)) from None
+
+    def batch_margins(self, batch: Batch) -> FloatArray:
+        margins = self._model.margin(batch.indptr, batch.indices, batch.values)
+        return _complete(margins, batch)
+
+    def learn_margins(self, batch: Batch) -> FloatArray:
+        try:
+            margins = self._model.learn(
+                batch.indptr, batch.indices, batch.values, batch.labels, batch.weights
+            )
+        except ValueError as error:
+            raise _located(error, batch) from None
+        return _complete(margins, batch)
+
+    @property
+    def rows(self) -> int:
+        return int(self._model.rows)
+
+    @property
+    def names(self) -> _core.Names:
+        names: _core.Names = self._model.names
+        return names
+
+    def use_names(self, names: _core.Names) -> None:
+        self._model.names = names
 
 
 def as_batch(X: RowsLike, y: Any = None, weights: Any = None) -> Batch:

@@ -23,17 +23,18 @@ from pqrlearn.hyper import (
     check_whole,
     optimizer_from,
 )
-from pqrlearn.learners.base import Learner
+from pqrlearn.learners.base import NativeLearner
 from pqrlearn.separation import Separation
 
 _NOTHING_HIGH = np.zeros(0, np.uint32)
 _DEFAULT = Ftrl()
 
 
-class _Linear(Learner):
+class _Linear(NativeLearner):
     """What the three share: a native model, its settings, and its slots as arrays."""
 
     _everything_high: ClassVar[bool] = False
+    _model: _core.Model
 
     def __init__(
         self,
