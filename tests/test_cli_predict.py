@@ -202,3 +202,15 @@ def test_inspect_shows_people_the_strongest_weights_only(folder: Path) -> None:
     assert "optimizer.alpha" in head
     assert [block.split()[0] for block in blocks] == ["linear", "pair", "shared"]
     assert all(len(block.strip().splitlines()) == 4 for block in blocks)
+
+
+def test_rows_too_large_for_the_model_stop_it_or_have_no_prediction(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.svm"
+    rows.write_text("1 1:1\n0 1:1\n" * 50)
+    assert run("train", rows, "--model", "qr", "-o", tmp_path / "model").code == 0
+    rows.write_text("1 1:1\n0 1:3e38\n0 1:1\n")
+    predict = ["predict", "-m", tmp_path / "model", rows]
+    assert failure(3, *predict).startswith(f"{rows}:2:1: its values are too large")
+    result = run(*predict, "--on-bad-row", "skip")
+    assert (result.code, len(result.out.splitlines())) == (0, 2)
+    assert result.err == "pqr: 1 bad row has no prediction\n"

@@ -6,6 +6,7 @@ Results go to stdout and nothing else does. Errors become exit codes here and no
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib import import_module
@@ -58,6 +59,8 @@ def pqr(debug: bool) -> None:
 def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]  # anywhere
     debug = len(arguments) < len(sys.argv) - 1
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name outside its letters is shown escaped
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         pqr.main(arguments, standalone_mode=False)
         sys.stdout.flush()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import IO
 
 import click
@@ -11,7 +12,7 @@ import numpy as np
 
 from pqrlearn.cli import options, show
 from pqrlearn.cli.inputs import Inputs
-from pqrlearn.errors import HyperError
+from pqrlearn.errors import HyperError, RefusedRow
 from pqrlearn.files import written_whole
 from pqrlearn.learners import Learner, load
 from pqrlearn.rows import Batch, FloatArray
@@ -43,15 +44,22 @@ def predict(
     learner = load(model_path)
     values = _values(learner, output)
     inputs = Inputs(files, clicks=False, on_bad_row=on_bad_row)
+    with _opened(to) as file:
+        refused = _write(inputs, values, file, skip_refused=on_bad_row == "skip")
+    without = inputs.bad_rows + refused
+    if without:
+        show.note(f"{without:,} bad row{'s have' if without > 1 else ' has'} no prediction")
+
+
+@contextmanager
+def _opened(to: str | None) -> Iterator[IO[str]]:
     if to:
         with written_whole(to) as beside, beside.open("w") as file:
-            _write(inputs, values, file)
+            yield file
     else:
         # Not through sys.stdout: with PYTHONUNBUFFERED it takes half a write for a whole one.
         with open(sys.stdout.fileno(), "w", closefd=False) as file:
-            _write(inputs, values, file)
-    if inputs.bad_rows:
-        show.note(f"{inputs.bad_rows:,} bad rows have no prediction")
+            yield file
 
 
 def _values(learner: Learner, output: str | None) -> Callable[[Batch], FloatArray]:
@@ -64,6 +72,22 @@ def _values(learner: Learner, output: str | None) -> Callable[[Batch], FloatArra
     raise HyperError(f"--output {output} needs a model with logistic loss; this one has squared")
 
 
-def _write(inputs: Inputs, values: Callable[[Batch], FloatArray], file: IO[str]) -> None:
-    for batch in inputs.batches():
-        file.write("%.9g\n" * len(batch) % tuple(values(batch).tolist()))
+def _write(
+    inputs: Inputs, values: Callable[[Batch], FloatArray], file: IO[str], *, skip_refused: bool
+) -> int:
+    """One line per row; returns how many rows have none because the model refuses them."""
+    refused = 0
+    for whole in inputs.batches():
+        batch = whole
+        while len(batch):
+            try:
+                done = len(batch)
+                found = values(batch)
+            except RefusedRow as error:
+                if not skip_refused:
+                    raise
+                refused, done = refused + 1, error.row + 1
+                found = values(batch.part(0, error.row))
+            file.write("%.9g\n" * len(found) % tuple(found.tolist()))
+            batch = batch.part(done, len(batch))
+    return refused
