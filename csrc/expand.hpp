@@ -47,12 +47,18 @@ struct Expansion {
     row = of;
     high.clear();
     ignored = 0;
-    double low = 0.0;
     float value_bound = 0.0f;
-    const bool none_high = separation.order() == 0;
     for (std::size_t i = 0; i < row.size; ++i) {
-      const std::uint32_t rank = none_high ? Separation::low : separation.rank(row.indices[i]);
       value_bound = std::max(value_bound, std::fabs(row.values[i]));
+    }
+    if (separation.order() == 0 && rule.low_exists) {  // linear: no interactions
+      shared = squares = false;
+      largest = value_bound;
+      return;
+    }
+    double low = 0.0;
+    for (std::size_t i = 0; i < row.size; ++i) {
+      const std::uint32_t rank = separation.rank(row.indices[i]);
       if (rank != Separation::low) {
         high.push_back({rank, row.values[i]});
       } else if (rule.low_exists) {

@@ -277,10 +277,9 @@ double Model::bias_weight() const {
 }
 
 void Model::prefetch_features(const Row& row) const {
-  for (std::size_t i = 0; i < row.size; ++i) {
-    separation_.prefetch(row.indices[i]);
-    linear_.prefetch(row.indices[i]);
-  }
+  for (std::size_t i = 0; i < row.size; ++i) linear_.prefetch(row.indices[i]);
+  if (separation_.order() == 0) return;
+  for (std::size_t i = 0; i < row.size; ++i) separation_.prefetch(row.indices[i]);
 }
 
 void Model::prefetch_pairs(const Expansion& e) const {

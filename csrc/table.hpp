@@ -42,20 +42,17 @@ class HashTable {
   T* find(std::uint32_t key) const {
     if (direct()) return key < size_ ? values() + key : nullptr;
     if (size_ == 0) return nullptr;
-    return find_in_buckets(key).value;
+    for (std::uint32_t at = home(key), last = size_ - 1;; at = (at + 1) & last) {
+      Bucket& bucket = buckets()[at];
+      if (const unsigned bits = bucket.match(key)) return bucket.values + __builtin_ctz(bits);
+      if (bucket.used < width || last == 0) return nullptr;
+    }
   }
 
   // Finds or makes. `moved` turns true when pointers handed out before are void.
   T* make(std::uint32_t key, std::uint32_t universe, bool& moved) {
-    if (direct()) return values() + key;
-    if (size_ != 0) {
-      const Place place = find_in_buckets(key);
-      if (place.value) return place.value;
-      if (has_room()) return place.bucket->push(key, used_);
-    }
-    grow(universe);
-    moved = true;
-    return make(key, universe, moved);
+    T* found = find(key);
+    return found ? found : add(key, universe, moved);
   }
 
   void prefetch(std::uint32_t key) const {
@@ -97,8 +94,7 @@ class HashTable {
     std::uint32_t used;
     T values[width];
 
-    T* push(std::uint32_t key, std::uint32_t& count) {
-      ++count;
+    T* push(std::uint32_t key) {
       keys[used] = key;
       values[used] = T{};
       return &values[used++];
@@ -117,10 +113,6 @@ class HashTable {
       return bits;
 #endif
     }
-  };
-  struct Place {
-    Bucket* bucket;  // of the key, or where it would go
-    T* value;        // nullptr when there is none
   };
   struct Free {
     void operator()(unsigned char* memory) const { ::operator delete[](memory, alignment); }
@@ -144,14 +136,20 @@ class HashTable {
     return static_cast<std::uint32_t>((std::uint64_t{key * 0x9E3779B9u} * size_) >> 32);
   }
 
-  Place find_in_buckets(std::uint32_t key) const {
-    for (std::uint32_t at = home(key);; at = (at + 1) & (size_ - 1)) {
-      Bucket& bucket = buckets()[at];
-      if (const unsigned bits = bucket.match(key)) {
-        return {&bucket, bucket.values + __builtin_ctz(bits)};
-      }
-      if (bucket.used < width || size_ == 1) return {&bucket, nullptr};
+  // A key that is not there.
+  [[gnu::noinline]] T* add(std::uint32_t key, std::uint32_t universe, bool& moved) {
+    if (size_ == 0 || !has_room()) {
+      grow(universe);
+      moved = true;
     }
+    return direct() ? values() + key : push(key);
+  }
+
+  T* push(std::uint32_t key) {
+    std::uint32_t at = home(key);
+    while (buckets()[at].used == width) at = (at + 1) & (size_ - 1);
+    ++used_;
+    return buckets()[at].push(key);
   }
 
   void grow(std::uint32_t universe) {
@@ -165,8 +163,7 @@ class HashTable {
       each([&](std::uint32_t key, const T& value) { bigger.values()[key] = value; });
     } else {
       bigger.allocate(size);
-      bool moved = false;
-      each([&](std::uint32_t key, const T& value) { *bigger.make(key, universe, moved) = value; });
+      each([&](std::uint32_t key, const T& value) { *bigger.push(key) = value; });
     }
     *this = std::move(bigger);
   }
@@ -207,12 +204,8 @@ class Table {
       has_last_ = true;
       return &last_;
     }
-    if (sparse_.used() >= settle_at_ && sparse_.find(key) == nullptr) {
-      settle();
-      moved = true;
-      return make(key, moved);
-    }
-    return sparse_.make(key, HashTable<T>::none, moved);
+    T* found = sparse_.find(key);
+    return found ? found : add(key, moved);
   }
 
   void prefetch(std::uint32_t key) const {
@@ -266,6 +259,16 @@ class Table {
   T* chunk_of(std::uint32_t key) const {
     const std::size_t chunk = key >> chunk_bits;
     return chunk < dense_.size() ? dense_[chunk].get() : nullptr;
+  }
+
+  // A key that is not there.
+  [[gnu::noinline]] T* add(std::uint32_t key, bool& moved) {
+    if (sparse_.used() >= settle_at_) {
+      settle();
+      moved = true;
+      return make(key, moved);
+    }
+    return sparse_.make(key, HashTable<T>::none, moved);
   }
 
   // Turns the chunks that have filled up into arrays.
