@@ -9,7 +9,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard csrc/*.* csrc/bind/*)
 # An editable install knows the files it found: a new or a missing one means installing again.
 STAMP := $(VENV)/.installed-$(firstword $(shell find src -name '*.py' | sort | cksum))
 
-.PHONY: setup check test demo clean
+.PHONY: setup check test demo bench fuzz asan clean
 
 setup: $(STAMP)
 
@@ -40,5 +40,59 @@ test: setup
 demo: setup
 	$(BIN)/pqr demo
 
+# The peers live in an environment of their own. Options go into BENCH: make bench BENCH="--repeats 9"
+.venv-bench/.installed: benchmarks/requirements.txt
+	$(PYTHON) -m venv .venv-bench
+	echo '*' > .venv-bench/.gitignore
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+bench: setup .venv-bench/.installed
+	$(BIN)/python -m benchmarks --output benchmarks $(BENCH)
+
+# Hostile bytes (fuzz/README.md): make fuzz SECONDS=60; libFuzzer runs it where there is clang.
+SECONDS ?= 60
+SANITIZED := -std=c++17 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -Icsrc
+HAS_LIBFUZZER = echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, long) { return 0; }' | \
+	clang++ -fsanitize=fuzzer -x c++ - -o /dev/null 2>/dev/null
+
+build/fuzz/libsvm: $(wildcard fuzz/*.cpp fuzz/*.hpp csrc/*.hpp) csrc/parse.cpp
+	mkdir -p build/fuzz
+	if $(HAS_LIBFUZZER); then \
+		clang++ $(SANITIZED) -fsanitize=fuzzer fuzz/libsvm.cpp csrc/parse.cpp -o $@; \
+	else \
+		$(CXX) $(SANITIZED) -fsanitize-coverage=trace-pc -c csrc/parse.cpp -o build/fuzz/parse.o && \
+		$(CXX) $(SANITIZED) fuzz/libsvm.cpp fuzz/driver.cpp build/fuzz/parse.o -o $@; \
+	fi
+
+# The package with a sanitized core. Its interpreter starts outside of .venv, whose editable install
+# would bring a core of its own.
+ASAN := $(CURDIR)/build/asan
+ASAN_PYTHON = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
+	PYTHONPATH=$(ASAN)/package:$$(echo $(CURDIR)/$(VENV)/lib/python3*/site-packages) \
+	$$(readlink -f $(BIN)/python)
+
+$(ASAN)/.built: $(NATIVE) $(shell find src -name '*.py') | $(STAMP)
+	$(BIN)/cmake -S . -B $(ASAN) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPQR_SANITIZE=ON \
+		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
+	$(BIN)/cmake --build $(ASAN) --target _core
+	rm -rf $(ASAN)/package
+	mkdir $(ASAN)/package
+	cp -r src/pqrlearn $(ASAN)/package
+	cp $(ASAN)/_core*.so $(ASAN)/package/pqrlearn
+	touch $@
+
+fuzz: build/fuzz/libsvm $(ASAN)/.built
+	mkdir -p build/fuzz/found
+	build/fuzz/libsvm -max_total_time=$(SECONDS) -dict=fuzz/libsvm.dict -max_len=512 \
+		-artifact_prefix=build/fuzz/ build/fuzz/found fuzz/corpus/libsvm
+	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --seconds $$(($(SECONDS) / 2))
+
+asan: $(ASAN)/.built
+	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --runs 2000
+	$(ASAN_PYTHON) -m pytest -p no:cacheprovider -p no:xdist \
+		tests/test_models.py tests/test_contract.py tests/test_libsvm.py tests/test_modelfile.py
+
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) .venv-bench build dist

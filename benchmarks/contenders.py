@@ -31,11 +31,6 @@ class Reading:
     user_seconds: float
     system_seconds: float
 
-    @property
-    def rate(self) -> float:
-        """Rows per second."""
-        return self.rows / self.seconds
-
 
 class Contender(ABC):
     """Says which command to run and how to read what it prints; `run` does the rest."""
@@ -72,51 +67,46 @@ class Contender(ABC):
 class Ours(Contender):
     """`pqr train`, as a user runs it."""
 
-    def __init__(self, order: int = 0) -> None:
-        self._order = order
-        self.key = "pqr" if order else "lr"
-        self.title = f"PQR({order})" if order else "LR"
-        self.note = (
-            f"`pqr train`, order {order}; the time includes counting the features of the first "
-            "million rows to find the high ones"
-            if order
-            else "`pqr train --model lr`"
-        )
+    kind: list[str]
 
     def command(self, workload: Workload) -> list[str]:
-        kind = ["--model", self.key, *(["--order", str(self._order)] if self._order else [])]
         files = [workload.libsvm, "-o", workload.model(self.key)]
-        return [near(PQR), "train", *files, *kind, "--alpha", ALPHA, "--beta", BETA, "--json"]
+        return [near(PQR), "train", *files, *self.kind, "--alpha", ALPHA, "--beta", BETA, "--json"]
 
     def figures(self, outcome: Outcome) -> tuple[int, float]:
         shown = json.loads(outcome.stdout)
         return shown["rows"], shown["logloss"]
 
 
+class Linear(Ours):
+    key, title, kind = "lr", "LR", ["--model", "lr"]
+    note = "two threads, one that reads and one that learns"
+
+
+class Projective(Ours):
+    key = "pqr"
+    note = (
+        "two threads, one that reads and one that learns; the time includes a first look at a "
+        "million rows, to find the most frequent features"
+    )
+
+    def __init__(self, order: int) -> None:
+        self.title = f"PQR({order})"
+        self.kind = ["--model", "pqr", "--order", str(order)]
+
+
 class VowpalWabbit(Contender):
     """The driver loop of the wheel (`python -m vowpalwabbit`): C++ reads the file and learns."""
 
-    PAIR_BITS = 24
-
-    def __init__(self, pairs: bool = False) -> None:
-        self._pairs = pairs
-        self.key = "vw-q" if pairs else "vw"
-        self.title = "VW --ftrl -q" if pairs else "VW --ftrl"
-        self.note = (
-            f"every pair of features of a row, hashed into 2^{self.PAIR_BITS} slots: many collide, "
-            "which costs loss and saves time"
-            if pairs
-            else "as many slots as the features need: every one has its own, as in LR"
-        )
-
     def command(self, workload: Workload) -> list[str]:
-        kind = (
-            ["-q", "ff", "-b", str(self.PAIR_BITS)] if self._pairs else ["-b", f"{workload.bits}"]
-        )
+        files = ["-d", workload.vw, "-f", workload.model(self.key), "--no_stdin"]
         rates = ["--ftrl", "--ftrl_alpha", ALPHA, "--ftrl_beta", BETA]
         loss = ["--loss_function", "logistic", "--link", "logistic"]
-        files = ["-d", workload.vw, "-f", workload.model(self.key), "--no_stdin"]
-        return [near(PEERS_PYTHON), "-m", "vowpalwabbit", *files, *rates, *loss, *kind]
+        run = [near(PEERS_PYTHON), "-m", "vowpalwabbit"]
+        return [*run, *files, *rates, *loss, *self.kind(workload)]
+
+    @abstractmethod
+    def kind(self, workload: Workload) -> list[str]: ...
 
     def figures(self, outcome: Outcome) -> tuple[int, float]:
         def shown(name: str) -> str:
@@ -126,6 +116,28 @@ class VowpalWabbit(Contender):
             return found[1]
 
         return int(shown("number of examples")), float(shown("average loss"))
+
+
+class VwLinear(VowpalWabbit):
+    key, title = "vw", "VW --ftrl"
+    note = (
+        "two threads, one that reads and one that learns; a slot for every feature, none shared; "
+        "the same algorithm and rates as LR"
+    )
+
+    def kind(self, workload: Workload) -> list[str]:
+        return ["-b", str(workload.bits)]
+
+
+class VwPairs(VowpalWabbit):
+    key, title = "vw-q", "VW --ftrl -q"
+    note = (
+        "every pair of features in a row, hashed into 2^24 slots; there are more pairs than slots, "
+        "and sharing them costs loss but saves time and memory"
+    )
+
+    def kind(self, workload: Workload) -> list[str]:
+        return ["-q", "ff", "-b", "24"]
 
 
 class PeerScript(Contender):
@@ -162,10 +174,10 @@ class ScikitLearn(PeerScript):
 class River(PeerScript):
     key, title, script = "river", "River FTRL", "river_ftrl.py"
     note = (
-        "LogisticRegression with FTRLProximal, on the first 200,000 rows only; its loss is that of "
+        "LogisticRegression with FTRLProximal, on the first 100,000 rows only; its loss is that of "
         "these rows, not comparable; no interactions at a speed that could take part"
     )
-    ROWS = 200_000
+    ROWS = 100_000
 
     def number(self, workload: Workload) -> int:
         """Of rows: all of them would take minutes each time."""
@@ -175,10 +187,10 @@ class River(PeerScript):
 def contenders(order: int) -> list[Contender]:
     """Everyone, in the order of every round."""
     return [
-        Ours(),
-        Ours(order),
-        VowpalWabbit(),
-        VowpalWabbit(pairs=True),
+        Linear(),
+        Projective(order),
+        VwLinear(),
+        VwPairs(),
         ScikitLearn(),
         River(),
     ]

@@ -44,8 +44,8 @@ def versions(peers_python: Path) -> dict[str, str]:
         return ours
     code = "import json, sys; from importlib.metadata import version;"
     code += "print(json.dumps({name: version(name) for name in sys.argv[1:]}))"
-    found = json.loads(_first_line(str(peers_python), "-c", code, *PEERS) or "{}")
-    return ours | found
+    theirs: dict[str, str] = json.loads(_first_line(str(peers_python), "-c", code, *PEERS) or "{}")
+    return ours | theirs
 
 
 def _cpu() -> str:

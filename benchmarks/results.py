@@ -39,11 +39,14 @@ def summary(contender: Contender, workload: Workload, readings: Sequence[Reading
         "title": contender.title,
         "note": contender.note,
         "command": " ".join(contender.command(workload)),
-        "seconds": median(reading.seconds for reading in readings),
-        "rows_per_second": median(reading.rate for reading in readings),
         "rows": readings[0].rows,
-        "loss": median(reading.loss for reading in readings),
-        "peak_bytes": median(reading.peak_bytes for reading in readings),
+        "seconds": (seconds := median(r.seconds for r in readings)),
+        "rows_per_second": readings[0].rows / seconds,
+        "cpu_seconds": median(
+            reading.user_seconds + reading.system_seconds for reading in readings
+        ),
+        "loss": median(r.loss for r in readings),
+        "peak_bytes": median(r.peak_bytes for r in readings),
         "readings": [asdict(reading) for reading in readings],
     }
 
@@ -74,18 +77,36 @@ def _rates(contender: Result) -> list[float]:
 
 def tables(result: Result) -> str:
     """The readings and the ratios, for a terminal and for Markdown alike."""
-    readings = [
+    return _readings(result) + ("\n" + _ratios(result) if result["comparisons"] else "")
+
+
+def _readings(result: Result) -> str:
+    times = ["seconds", "least – most", "CPU seconds", "rows/s"]
+    rows = [
         [
-            contender["title"] + ("" if contender["rows"] == result["workload"]["rows"] else " †"),
+            contender["title"] + _mark(contender, result),
             f"{contender['seconds']:.2f}",
             _range(reading["seconds"] for reading in contender["readings"]),
+            f"{contender['cpu_seconds']:.2f}",
             f"{contender['rows_per_second']:,.0f}",
             f"{contender['loss']:.5f}",
             f"{contender['peak_bytes'] / 1e6:,.0f} MB",
         ]
         for contender in result["contenders"]
     ]
-    ratios = [
+    marked = any(_mark(contender, result) for contender in result["contenders"])
+    return table(["", *times, "progressive LogLoss", "peak memory"], rows) + (
+        "\n† on the first rows only\n" if marked else ""
+    )
+
+
+def _mark(contender: Result, result: Result) -> str:
+    return "" if contender["rows"] == result["workload"]["rows"] else " †"
+
+
+def _ratios(result: Result) -> str:
+    columns = ["times as fast", "ratio of medians", "median of ratios", "least – most"]
+    rows = [
         [
             f"{ratio['of']} : {ratio['to']}",
             f"{ratio['ratio_of_medians']:.2f}",
@@ -94,15 +115,7 @@ def tables(result: Result) -> str:
         ]
         for ratio in result["comparisons"]
     ]
-    text = table(
-        ["", "seconds", "least – most", "rows/s", "progressive LogLoss", "peak memory"], readings
-    )
-    if ratios:
-        columns = ["times as fast", "ratio of medians", "median of ratios", "least – most"]
-        text += "\n" + table(columns, ratios)
-    if any(row[0].endswith("†") for row in readings):
-        text += "\n† on the first rows only\n"
-    return text
+    return table(columns, rows)
 
 
 def _range(numbers: Iterable[float]) -> str:

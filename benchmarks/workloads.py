@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ class Workload:
     rows: int
     folder: Path
 
-    @property
+    @cached_property
     def stream(self) -> ClickStream:
         return SHAPES[self.name].stream()
 
@@ -109,9 +110,11 @@ class Workload:
         }
 
     def _file(self, suffix: str) -> Path:
-        head = format_batch(self.stream.batch(0, 100))
-        digest = blake2b(head, digest_size=4).hexdigest()
-        return self.folder / f"{self.name}-{self.rows}-{digest}.{suffix}"
+        return self.folder / f"{self.name}-{self.rows}-{self._digest}.{suffix}"
+
+    @cached_property
+    def _digest(self) -> str:
+        return blake2b(format_batch(self.stream.batch(0, 100)), digest_size=4).hexdigest()
 
 
 def vw_text(libsvm: bytes) -> bytes:

@@ -313,7 +313,8 @@ BlockState Model::state(Block block) const {
   each_slot(block, [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
     state.keys.push_back(i);
     if (block == Block::pair) state.keys.push_back(j);
-    state.slots.insert(state.slots.end(), {slot.z, slot.root_n});
+    state.slots.push_back(slot.z);
+    state.slots.push_back(slot.root_n);
   });
   return state;
 }
@@ -323,9 +324,14 @@ std::size_t Model::nonzeros(Block block) const {
       [&](const auto& chosen) {
         const auto each = chosen.each();
         std::size_t count = 0;
-        each_slot(block, [&](std::uint32_t, std::uint32_t, const Slot<float>& slot) {
-          count += each.weight(slot) != 0.0f;
-        });
+        const auto add = [&](const Slot<float>& slot) { count += each.weight(slot) != 0.0f; };
+        if (block == Block::linear) {
+          linear_.each(add);
+        } else if (block == Block::pair) {
+          pair_.each(add);
+        } else {
+          for (const Slot<float>& slot : block == Block::shared ? shared_ : square_) add(slot);
+        }
         return count;
       },
       optimizer);

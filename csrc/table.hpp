@@ -218,8 +218,8 @@ class Table {
 
   // In no order.
   template <class Visit>
-  void each(Visit visit) {
-    for (auto& chunk : dense_) {
+  void each(Visit visit) const {
+    for (const auto& chunk : dense_) {
       for (std::uint32_t i = 0; chunk && i < chunk_size; ++i) visit(chunk[i]);
     }
     sparse_.each([&](std::uint32_t, T& value) { visit(value); });
@@ -251,7 +251,7 @@ class Table {
 
   std::vector<std::unique_ptr<T[]>> dense_;
   HashTable<T> sparse_;
-  T last_{};  // of key 2^32-1, which the hash table cannot hold
+  mutable T last_{};  // of key 2^32-1, which the hash table cannot hold
   bool has_last_ = false;
   std::uint32_t min_fill_;
   std::uint32_t settle_at_;
@@ -311,8 +311,8 @@ class PairTable {
 
   // In no order.
   template <class Visit>
-  void each(Visit visit) {
-    for (auto& row : rows_) row.each([&](std::uint32_t, T& value) { visit(value); });
+  void each(Visit visit) const {
+    for (const auto& row : rows_) row.each([&](std::uint32_t, T& value) { visit(value); });
   }
 
   // In order of (j, i).
@@ -322,8 +322,10 @@ class PairTable {
     for (std::size_t j = 0; j < rows_.size(); ++j) {
       row.clear();
       rows_[j].each([&](std::uint32_t i, const T& value) { row.emplace_back(i, value); });
-      std::sort(row.begin(), row.end(),
-                [](const auto& a, const auto& b) { return a.first < b.first; });
+      if (!rows_[j].array()) {
+        std::sort(row.begin(), row.end(),
+                  [](const auto& a, const auto& b) { return a.first < b.first; });
+      }
       for (const auto& [i, value] : row) visit(i, static_cast<std::uint32_t>(j), value);
     }
   }
