@@ -20,6 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -171,7 +172,14 @@ def loss_of(loss: str, margin: float, label: float) -> float:
     return float(np.logaddexp(0.0, -(2 * label - 1) * margin))
 
 
-# Algorithm 2: FTRL-Proximal, row by row.
+# Three optimizers: each turns the gradients of one row after the other into weights.
+
+
+class Optimizer(Protocol):
+    def weight(self, key: Key) -> float: ...
+    def weights(self) -> dict[Key, float]: ...
+    def step(self, gradient: Mapping[Key, float]) -> None:
+        """Takes the gradient of one row: its coordinates that are not zero."""
 
 
 def ftrl_weight(z: float, n: float, *, alpha: float, beta: float, l1: float, l2: float) -> float:
@@ -181,22 +189,15 @@ def ftrl_weight(z: float, n: float, *, alpha: float, beta: float, l1: float, l2:
 
 
 @dataclass
-class PQR:
-    """The model with its optimizer; LR is the one without high features."""
+class Ftrl:
+    """Algorithm 2: FTRL-Proximal."""
 
-    high: Collection[int] = ()
-    loss: str = "squared"
     alpha: float = 0.05
     beta: float = 1.0
     l1: float = 0.0
     l2: float = 0.0
-    scale: float | None = None
-    bias: bool = True
     z: dict[Key, float] = field(default_factory=lambda: defaultdict(float))
     n: dict[Key, float] = field(default_factory=lambda: defaultdict(float))
-
-    def expand(self, row: Row) -> dict[Key, float]:
-        return expand_pqr(row, self.high, self.scale, self.bias)
 
     def weight(self, key: Key) -> float:
         """l1 never applies to the bias."""
@@ -207,8 +208,99 @@ class PQR:
     def weights(self) -> dict[Key, float]:
         return {key: self.weight(key) for key in self.z}
 
+    def step(self, gradient: Mapping[Key, float]) -> None:
+        for key, g in gradient.items():
+            sigma = (np.sqrt(self.n[key] + g**2) - np.sqrt(self.n[key])) / self.alpha
+            self.z[key] += g - sigma * self.weight(key)
+            self.n[key] += g**2
+
+
+def norm(vector: Weights) -> float:
+    return float(np.sqrt(sum(w**2 for w in vector.values())))
+
+
+def project(theta: Weights, radius: float | None) -> dict[Key, float]:
+    """The point of the ball that is nearest to theta; None is the ball of all space."""
+    if radius is None or norm(theta) <= radius:
+        return dict(theta)
+    factor = radius / norm(theta)
+    return {key: factor * w for key, w in theta.items()}
+
+
+@dataclass
+class _Theta:
+    """What the next two share: all weights, each of them visited in every step."""
+
+    theta: dict[Key, float] = field(default_factory=dict, init=False)
+
+    def weight(self, key: Key) -> float:
+        return self.theta.get(key, 0.0)
+
+    def weights(self) -> dict[Key, float]:
+        return dict(self.theta)
+
+
+@dataclass
+class Ogd(_Theta):
+    """Online gradient descent: a step against the gradient, then back into the ball."""
+
+    eta: float
+    schedule: str = "fixed"
+    radius: float | None = None
+    rows: int = field(default=0, init=False)
+
+    def step(self, gradient: Mapping[Key, float]) -> None:
+        self.rows += 1
+        eta = self.eta / np.sqrt(self.rows) if self.schedule == "sqrt" else self.eta
+        moved = {
+            key: self.weight(key) - eta * gradient.get(key, 0.0)
+            for key in self.theta.keys() | gradient.keys()
+        }
+        self.theta = project(moved, self.radius)
+
+
+@dataclass
+class FtrlGeneral(_Theta):
+    """Algorithm 1 with R = |theta|^2 / 2, over all space or a ball.
+
+    theta minimises eta G.theta + |theta|^2 / 2, with G the sum of all gradients. That is half the
+    squared distance from theta to -eta G, and a constant.
+    """
+
+    eta: float
+    radius: float | None = None
+    sums: dict[Key, float] = field(default_factory=lambda: defaultdict(float), init=False)
+
+    def step(self, gradient: Mapping[Key, float]) -> None:
+        for key, g in gradient.items():
+            self.sums[key] += g
+        self.theta = project({key: -self.eta * g for key, g in self.sums.items()}, self.radius)
+
+
+OPTIMIZERS = {"ftrl": Ftrl, "ogd": Ogd, "ftrl-general": FtrlGeneral}
+
+
+# The models, row by row.
+
+
+@dataclass
+class PQR:
+    """The model with its optimizer; LR is the one without high features."""
+
+    high: Collection[int] = ()
+    loss: str = "squared"
+    optimizer: Optimizer = field(default_factory=Ftrl)
+    scale: float | None = None
+    bias: bool = True
+
+    def expand(self, row: Row) -> dict[Key, float]:
+        return expand_pqr(row, self.high, self.scale, self.bias)
+
+    def weights(self) -> dict[Key, float]:
+        return self.optimizer.weights()
+
     def margin(self, row: Row) -> float:
-        return sum(self.weight(key) * value for key, value in self.expand(row).items())
+        return sum(self.optimizer.weight(key) * value for key, value in self.expand(row).items())
 
     def predict(self, row: Row) -> float:
         return link(self.loss, self.margin(row))
@@ -221,12 +313,7 @@ class PQR:
         return prediction
 
     def step(self, row: Row, slope: float) -> None:
-        for key, value in self.expand(row).items():
-            gradient = slope * value
-            before = np.sqrt(self.n[key])
-            sigma = (np.sqrt(self.n[key] + gradient**2) - before) / self.alpha
-            self.z[key] += gradient - sigma * self.weight(key)
-            self.n[key] += gradient**2
+        self.optimizer.step({key: slope * value for key, value in self.expand(row).items()})
 
 
 @dataclass

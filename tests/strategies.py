@@ -13,7 +13,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import oracle
-from pqrlearn import Batch, Ftrl
+from pqrlearn import Batch, Ftrl, FtrlGeneral, Ogd
+from pqrlearn.hyper import SCHEDULES, Optimizer
 from pqrlearn.learners.base import Learner
 
 Pairs = list[tuple[int, float]]
@@ -36,13 +37,26 @@ eighths = st.integers(-12, 12).map(lambda n: n / 8)
 row_weights = st.sampled_from([1.0, 1.0, 1.0, 0.0, 0.25, 2.0])
 losses = st.sampled_from(["squared", "logistic"])
 scales = st.sampled_from([None, 0.3, 1.0])
-optimizers = st.builds(
+ftrls = st.builds(
     Ftrl,
     alpha=st.sampled_from([0.01, 0.05, 0.2]),
     beta=st.sampled_from([0.5, 1.0]),
     l1=st.sampled_from([0.0, 0.1, 1.0]),
     l2=st.sampled_from([0.0, 0.5]),
 )
+radii = st.sampled_from([None, 0.05, 0.5])
+ogds = st.builds(
+    Ogd, eta=st.sampled_from([0.001, 0.01]), schedule=st.sampled_from(SCHEDULES), radius=radii
+)
+ftrl_generals = st.builds(FtrlGeneral, eta=st.sampled_from([0.001, 0.01]), radius=radii)
+optimizers = st.one_of(ftrls, ogds, ftrl_generals)
+
+
+def eager(optimizer: Optimizer) -> oracle.Optimizer:
+    """The oracle's optimizer of the same settings."""
+    settings = optimizer.settings()
+    made: oracle.Optimizer = oracle.OPTIMIZERS[settings.pop("name")](**settings)
+    return made
 
 
 def labelled_rows(features: int = 8, max_rows: int = 30) -> st.SearchStrategy[list[Labelled]]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import contract
-from pqrlearn import LR, PQR, QR, Ftrl, Separation
+from pqrlearn import LR, PQR, QR, Ftrl, FtrlGeneral, Ogd, Separation
 from strategies import random_batch
 
 BATCH = random_batch(seed=7)
@@ -17,6 +17,12 @@ OPTIMIZERS = {
     "plain": Ftrl(alpha=0.1, beta=1.0, l1=0.0, l2=0.0),
     "l1": Ftrl(alpha=0.1, beta=1.0, l1=0.3, l2=0.0),
     "l1+l2": Ftrl(alpha=0.5, beta=0.5, l1=0.05, l2=1.0),
+    "ogd": Ogd(eta=0.02, schedule="fixed"),
+    "ogd root": Ogd(eta=0.1, schedule="sqrt"),
+    "ogd ball": Ogd(eta=0.1, schedule="fixed", radius=0.5),
+    "ogd root ball": Ogd(eta=0.5, schedule="sqrt", radius=0.5),
+    "general": FtrlGeneral(eta=0.02),
+    "general ball": FtrlGeneral(eta=0.1, radius=0.5),
 }
 
 

@@ -1,4 +1,4 @@
-"""The oracle against itself: its three forms, the paper's propositions, Algorithm 2."""
+"""The oracle against itself: its three forms, the paper's propositions, its three optimizers."""
 
 from __future__ import annotations
 
@@ -169,6 +169,91 @@ def test_the_weight_minimises_the_regularised_sum_it_stands_for() -> None:
     assert weight == pytest.approx(grid[curve.argmin()], abs=1e-5)
 
 
+def random_gradients(rng: np.random.Generator, rows: int) -> list[dict[Key, float]]:
+    """Sparse ones: most coordinates of most rows are zero."""
+    return [
+        {("linear", int(i)): float(rng.normal()) for i in rng.integers(0, 6, 3)}
+        for _ in range(rows)
+    ]
+
+
+def inside_ball(rng: np.random.Generator, keys: list[Key], radius: float) -> dict[Key, float]:
+    point = {key: float(rng.normal()) for key in keys}
+    return oracle.project({key: 3 * w for key, w in point.items()}, radius * float(rng.random()))
+
+
+@quick
+@given(seeds, st.floats(0.1, 3))
+def test_a_projection_is_the_nearest_point_of_the_ball(seed: int, radius: float) -> None:
+    rng = np.random.default_rng(seed)
+    theta: dict[Key, float] = {("linear", i): float(rng.normal()) for i in range(4)}
+    nearest = oracle.project(theta, radius)
+
+    def distance(point: dict[Key, float]) -> float:
+        return oracle.norm({key: point[key] - theta[key] for key in theta})
+
+    assert oracle.norm(nearest) <= radius * (1 + 1e-12)
+    assert (nearest == theta) == (oracle.norm(theta) <= radius)
+    for _ in range(20):
+        assert distance(nearest) <= distance(inside_ball(rng, list(theta), radius)) + 1e-12
+
+
+@quick
+@given(seeds, st.sampled_from([0.2, 1.0, None]))
+def test_algorithm_1_minimises_the_regularised_sum_of_gradients(
+    seed: int, radius: float | None
+) -> None:
+    """theta = argmin over the ball of eta (g_1 + ... + g_t).theta + |theta|^2 / 2."""
+    rng = np.random.default_rng(seed)
+    gradients = random_gradients(rng, 12)
+    optimizer = oracle.FtrlGeneral(eta=0.3, radius=radius)
+    for gradient in gradients:
+        optimizer.step(gradient)
+
+    def objective(theta: dict[Key, float]) -> float:
+        linear = sum(
+            g * theta.get(key, 0.0) for gradient in gradients for key, g in gradient.items()
+        )
+        return 0.3 * linear + oracle.norm(theta) ** 2 / 2
+
+    least = objective(optimizer.weights())
+    for _ in range(20):
+        other = inside_ball(rng, list(optimizer.weights()), radius or 10.0)
+        assert least <= objective(other) + 1e-12
+
+
+@quick
+@given(seeds)
+def test_without_a_ball_algorithm_1_is_gradient_descent_with_a_fixed_step(seed: int) -> None:
+    descent, leader = oracle.Ogd(eta=0.3, schedule="fixed"), oracle.FtrlGeneral(eta=0.3)
+    for gradient in random_gradients(np.random.default_rng(seed), 12):
+        descent.step(gradient)
+        leader.step(gradient)
+    assert descent.weights() == pytest.approx(leader.weights())
+
+
+def test_gradient_descent_by_hand() -> None:
+    """Steps of 1, 1/sqrt(2) and 1/sqrt(3) times the gradient; the ball cuts the first two."""
+    optimizer = oracle.Ogd(eta=1.0, schedule="sqrt", radius=1.0)
+    optimizer.step({("bias",): -2.0})
+    assert optimizer.weights() == {("bias",): 1.0}
+    optimizer.step({("linear", 3): -np.sqrt(2.0)})
+    half = np.sqrt(0.5)
+    assert optimizer.weights() == pytest.approx({("bias",): half, ("linear", 3): half})
+    optimizer.step({("bias",): half * np.sqrt(3.0)})
+    assert optimizer.weights() == pytest.approx({("bias",): 0.0, ("linear", 3): half})
+
+
+def test_algorithm_1_remembers_what_the_ball_has_cut_off() -> None:
+    """Unlike gradient descent, which forgets it: the sum of gradients is still 10 - 3."""
+    leader, descent = oracle.FtrlGeneral(eta=1.0, radius=1.0), oracle.Ogd(eta=1.0, radius=1.0)
+    for gradient in (-10.0, 3.0):
+        leader.step({("bias",): gradient})
+        descent.step({("bias",): gradient})
+    assert leader.weight(("bias",)) == 1.0
+    assert descent.weight(("bias",)) == -1.0
+
+
 def test_the_logistic_loss_is_stable_far_out() -> None:
     assert oracle.sigmoid(1000.0) == 1.0
     assert oracle.sigmoid(-1000.0) == 0.0
@@ -210,7 +295,7 @@ def test_the_gradient_is_the_slope_times_the_expansion(
 
 def test_the_first_row_moves_every_coordinate_by_hand() -> None:
     """From zero with squared loss: g = -y x, w = alpha y x / (beta + |y x|)."""
-    model = oracle.PQR(high=[0, 1], alpha=0.5, beta=1.0)
+    model = oracle.PQR(high=[0, 1], optimizer=oracle.Ftrl(alpha=0.5, beta=1.0))
     assert model.learn({0: 1.0, 1: 2.0, 5: 3.0}, 1.0) == 0.0
     values = {
         ("bias",): 1.0,
@@ -225,7 +310,7 @@ def test_the_first_row_moves_every_coordinate_by_hand() -> None:
 
 
 def test_l1_keeps_small_weights_at_zero_but_never_the_bias() -> None:
-    model = oracle.PQR(high=[0], l1=1e6)
+    model = oracle.PQR(high=[0], optimizer=oracle.Ftrl(l1=1e6))
     for _ in range(5):
         model.learn({0: 1.0, 3: 1.0}, 1.0)
     assert {key for key, weight in model.weights().items() if weight != 0} == {("bias",)}

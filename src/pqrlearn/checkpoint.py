@@ -48,6 +48,8 @@ class Progress:
                 key: check_whole(key, settings[key], least=least)
                 for key, least in (("passes", 1), ("done_passes", 0), ("rows", 0))
             }
+            if numbers["done_passes"] >= numbers["passes"]:
+                raise ValueError("all passes are done")
         except (KeyError, TypeError, ValueError) as error:
             raise Corrupt(f"{name}: a damaged checkpoint ({error})") from None
         return Progress(tuple(inputs), **numbers)
@@ -78,6 +80,8 @@ def skip(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
         else:
             yield batch.part(rows, len(batch)) if rows else batch
             rows = 0
+    if rows:  # stdin has no mark to tell it by
+        raise DataError("the input has fewer rows than the checkpoint has learned")
 
 
 def cut(batches: Iterable[Batch], every: int, done: int = 0) -> Iterator[Batch]:

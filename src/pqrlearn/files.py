@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import glob
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from pqrlearn.errors import PqrError
@@ -20,9 +22,11 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     Permissions are those of the old file, or what the umask says, whoever does the writing.
     """
     target = Path(path)
-    beside = _beside(target)
+    room = None
     try:
         _clear_up(target)
+        room = _room_beside(target)
+        beside = room / target.name
         beside.touch()
         mode = (target if target.exists() else beside).stat().st_mode
         yield beside
@@ -33,8 +37,8 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     except OSError as error:
         raise _unwritable(target, error) from error
     finally:
-        with suppress(OSError):  # moved, or never made
-            beside.unlink()
+        if room is not None:
+            shutil.rmtree(room, ignore_errors=True)
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
@@ -45,27 +49,26 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Fails like `written_whole` would: before long work instead of after it."""
     target = Path(path)
-    beside = _beside(target)
     try:
-        beside.touch()
-        beside.unlink()
+        _room_beside(target).rmdir()
     except OSError as error:
         raise _unwritable(target, error) from error
 
 
-def _beside(target: Path) -> Path:
+def _room_beside(target: Path) -> Path:
+    """A new folder: libraries write files beside the one they were asked for, then move them."""
     if os.path.exists(target) and not os.path.isfile(target):
         raise PqrError(f"{target}: not a regular file, so it is not replaced")
-    return target.with_name(f".{target.name}.{os.getpid()}.part")
+    head = f".{target.name}.{os.getpid()}."
+    return Path(tempfile.mkdtemp(prefix=head, suffix=".part", dir=target.parent))
 
 
 def _clear_up(target: Path) -> None:
     """Removes what processes that were killed have left beside `target`."""
-    for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
-        owner = part.name.removesuffix(".part").rpartition(".")[2]
-        with suppress(OSError):
-            if owner.isdigit() and not _is_alive(int(owner)):
-                part.unlink()
+    for room in target.parent.glob(f".{glob.escape(target.name)}.*.*.part"):
+        owner = room.name.rsplit(".", 3)[1]
+        if owner.isdigit() and not _is_alive(int(owner)):
+            shutil.rmtree(room, ignore_errors=True)
 
 
 def _is_alive(process: int) -> bool:

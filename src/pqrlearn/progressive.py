@@ -44,7 +44,7 @@ class Pass:
             return None
         return (
             f"the progressive {'LogLoss' if name == 'logloss' else 'RMSE'} of {loss:.4f} is worse "
-            f"than {constant:.4f}, the best constant's; try a smaller --alpha"
+            f"than {constant:.4f}, the best constant's"
         )
 
 

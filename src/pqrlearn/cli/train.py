@@ -89,7 +89,7 @@ class _Run:
 
     def __init__(self, files: list[str], given: dict[str, Any]) -> None:
         self.given = given
-        self.results: list[Pass] = []
+        self.results: dict[int, Pass] = {}  # by number of the pass, from 1
         self.counted: tuple[Counts, float] | None = None
         self._buffered: list[Batch] = []
         self._rest: Iterator[Batch] = iter(())
@@ -97,7 +97,7 @@ class _Run:
         if resumed is not None:
             refuse_contradictions(resumed, given)
         self.progress = self._start(files, resumed.progress if resumed else None)
-        self.resumed_rows = self.progress.rows
+        self.start = self.progress
         loss = resumed.loss if resumed else given["loss"] or "logistic"
         self._stack = ExitStack()
         keep: IO[bytes] | None = None
@@ -156,15 +156,16 @@ class _Run:
         with self._stack:
             for number in range(self.progress.done_passes, self.progress.passes):
                 title = f"pass {number + 1}" if self.progress.passes > 1 else "training"
+                before = self.progress.rows
                 with show.progress(title, self.inputs.fraction, quiet=self._quiet) as watch:
-                    self.results.append(
-                        learn(
-                            self.learner,
-                            self._batches(),
-                            self._checkpointed(watch),
-                            skip_refused=skip_refused,
-                        )
+                    result = learn(
+                        self.learner,
+                        self._batches(),
+                        self._checkpointed(watch),
+                        skip_refused=skip_refused,
                     )
+                if self.progress.rows > before:  # a checkpoint may be of the last row
+                    self.results[number + 1] = result
                 self.progress = Progress(self.progress.inputs, self.progress.passes, number + 1)
 
     @property
@@ -198,34 +199,46 @@ class _Run:
         return after_batch
 
     def report(self, *, as_json: bool) -> None:
-        if not self.results:
-            show.note("the checkpoint is of a run that had finished: nothing was left to learn")
-            return
-        first = self.results[0]
-        if self.resumed_rows and not as_json:
-            show.note(f"went on after {self.resumed_rows:,} rows; the figures are of those since")
+        first = next(iter(self.results.values()), None)
+        if first is None:
+            show.note("the checkpoint is of the last row: nothing was left to learn")
+        else:
+            self._note(first, as_json=as_json)
+        if as_json:
+            show.print_json(self._json(first))
+        elif first is not None:
+            show.table("", ["", ""], self._lines(first), text_columns=2)
+
+    def _note(self, first: Pass, *, as_json: bool) -> None:
+        if self.start.rows and not as_json:
+            where = f" of pass {self.start.done_passes + 1}" if self.start.passes > 1 else ""
+            show.note(
+                f"went on after {self.start.rows:,} rows{where}; the figures are of those since"
+            )
         show.note_bad_rows(self.inputs, first)
         warning = first.worse_than_constant()
         if warning:
-            show.note(f"warning: {warning}")
-        if as_json:
-            show.print_json(self._json(first))
-        else:
-            show.table("", ["", ""], self._lines(first), text_columns=2)
+            optimizer = self.learner.settings().get("optimizer", {})
+            rate = "--alpha" if "alpha" in optimizer else "--eta"
+            show.note(f"warning: {warning}; try a smaller {rate}")
 
-    def _json(self, first: Pass) -> dict[str, Any]:
+    def _json(self, first: Pass | None) -> dict[str, Any]:
         figures: dict[str, Any] = {
             "model": self.learner.kind,
             "settings": self.learner.settings(),
-            **finite(first.figures),
-            "seconds": first.seconds,
-            "rows_per_second": first.rows_per_second,
+            "rows": 0,
             "nonzeros": self.learner.nonzeros(),
             "peak_memory_bytes": peak_memory(),
-            "bad_rows": self.inputs.bad_rows + len(first.refused),
-            "resumed_after_rows": self.resumed_rows,
-            "passes": [{**finite(p.figures), "seconds": p.seconds} for p in self.results],
+            "resumed_after_rows": self.start.rows,
+            "passes": [{**finite(p.figures), "seconds": p.seconds} for p in self.results.values()],
         }
+        if first is not None:
+            figures |= {
+                **finite(first.figures),
+                "seconds": first.seconds,
+                "rows_per_second": first.rows_per_second,
+                "bad_rows": self.inputs.bad_rows + len(first.refused),
+            }
         if isinstance(self.learner, PQR):
             figures["order"] = self.learner.separation.order
         if self.counted is not None:
@@ -249,8 +262,9 @@ class _Run:
             ("seconds", f"{first.seconds:.2f}  ({first.rows_per_second:,.0f} rows/s)"),
             *((f"progressive {name}", cell) for name, cell in show.figure_cells(first.figures)),
             *(
-                (f"pass {at}: {name}", cell)
-                for at, later in enumerate(self.results[1:], 2)
+                (f"pass {number}: {name}", cell)
+                for number, later in self.results.items()
+                if later is not first
                 for name, cell in show.figure_cells(later.figures)[:1]
             ),
             ("non-zero weights", f"{sum(nonzeros.values()):,}"),

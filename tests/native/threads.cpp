@@ -1,0 +1,105 @@
+// One thread learns while others predict, for ThreadSanitizer. test_threads.py builds
+// and runs it twice: as it is, which must be silent, and with PQR_NO_LOCK, where the
+// same threads share a bare model and a race must be reported.
+//
+// Exit codes: 0 done, 1 a prediction was not finite, 2 nobody predicted while it learned.
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "model.hpp"
+#include "row.hpp"
+#include "separation.hpp"
+#include "shared.hpp"
+
+namespace {
+
+#ifdef PQR_NO_LOCK
+struct Model : pqr::Model {
+  template <class... Parts>
+  explicit Model(std::in_place_t, Parts&&... parts) : pqr::Model(std::forward<Parts>(parts)...) {}
+};
+#else
+using Model = pqr::Shared<pqr::Model>;
+#endif
+
+constexpr std::size_t readers = 3;
+constexpr std::uint32_t order = 40;
+
+// Later rows have features that earlier ones have not, so that every table grows.
+pqr::RowBuffer some_rows(std::size_t size) {
+  std::mt19937 random(7);
+  pqr::RowBuffer rows;
+  for (std::size_t r = 0; r < size; ++r) {
+    const auto below = [&](std::size_t end) { return static_cast<std::uint32_t>(random() % end); };
+    for (std::size_t i = 0; i < 8; ++i) rows.push(below(order), 0.5f);
+    for (std::size_t i = 0; i < 4; ++i) rows.push(order + below(4 * r + 1), 1.0f);
+    rows.end_row(below(2), 1.0f, 0);
+  }
+  return rows;
+}
+
+pqr::Separation first_features() {
+  pqr::Separation separation;
+  for (std::uint32_t feature = 0; feature < order; ++feature) separation.append(feature);
+  return separation;
+}
+
+// Asks for the margins of all rows, over and over, until the model has learned.
+struct Reader {
+  const Model& model;
+  const pqr::Rows rows;
+  const std::atomic<bool>& learned;
+  bool finite = true;
+  std::size_t rounds = 0;
+
+  void read() {
+    std::vector<double> margins(rows.size);
+    while (!learned) {
+      finite = finite && model.margin(rows, margins.data()) == rows.size;
+      finite = finite && std::all_of(margins.begin(), margins.end(),
+                                     [](double margin) { return std::isfinite(margin); });
+      ++rounds;
+      std::this_thread::yield();
+    }
+  }
+};
+
+int learn_and_read(Model& model, std::size_t size) {
+  const pqr::RowBuffer known = some_rows(size), asked = some_rows(100);
+  std::atomic<bool> learned{false};
+  std::vector<Reader> asking(readers, {model, asked.view(), learned});
+  std::vector<std::thread> threads;
+  for (Reader& reader : asking) threads.emplace_back([&] { reader.read(); });
+
+  std::vector<double> margins(known.rows());
+  model.learn(known.view(), margins.data());
+  learned = true;
+  for (std::thread& thread : threads) thread.join();
+
+  const auto finite = [](const Reader& reader) { return reader.finite; };
+  const auto idle = [](const Reader& reader) { return reader.rounds == 0; };
+  if (!std::all_of(asking.begin(), asking.end(), finite)) return 1;
+  return std::all_of(asking.begin(), asking.end(), idle) ? 2 : 0;
+}
+
+}  // namespace
+
+int main() {
+  const pqr::Settings some_high{pqr::Loss::logistic, true, false, 1.0f};
+  const pqr::Settings all_high{pqr::Loss::logistic, true, true, 1.0f};
+  Model proximal(std::in_place, some_high, pqr::Ftrl(0.1, 1.0, 0.0, 0.0), first_features());
+  Model rescaled(std::in_place, some_high, pqr::Ogd(1.0, false, 1e-3), first_features());
+  Model everything(std::in_place, all_high, pqr::GeneralFtrl(0.01, 1.0), pqr::Separation{});
+  for (const int code : {learn_and_read(proximal, 4000), learn_and_read(rescaled, 2000),
+                         learn_and_read(everything, 300)}) {
+    if (code != 0) return code;
+  }
+}

@@ -1,0 +1,220 @@
+"""One thread learns while others predict: what readers see, and that nothing races.
+
+The native core runs under ThreadSanitizer in a program of its own, tests/native/threads.cpp; the
+same program without the lock must be caught, which shows that the sanitizer sees what it should.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pqrlearn import LR, PQR, QR, Batch, Ftrl, Ogd, Separation
+from pqrlearn.learners.base import Learner
+from strategies import as_dicts, random_batch
+
+ROOT = Path(__file__).parent.parent
+COMPILER = os.environ.get("CXX", "g++")
+FLAGS = ["-std=c++17", "-O1", "-g", "-fsanitize=thread", "-pthread", f"-I{ROOT / 'csrc'}"]
+SECONDS = 120
+
+# Under ThreadSanitizer.
+
+
+def compiled(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [COMPILER, *FLAGS, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The core as an object file, if the compiler can watch threads at all."""
+    folder = tmp_path_factory.mktemp("native")
+    (folder / "empty.cpp").write_text("int main() {}\n")
+    if (
+        shutil.which(COMPILER) is None
+        or compiled(folder / "empty.cpp", "-o", folder / "empty").returncode
+    ):
+        pytest.skip(f"{COMPILER} has no ThreadSanitizer")
+    built = compiled("-c", ROOT / "csrc/model.cpp", "-o", folder / "model.o")
+    assert built.returncode == 0, built.stderr
+    return folder / "model.o"
+
+
+def watched(core: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    """Runs the program of threads; addresses are fixed where the sanitizer asks for it."""
+    program = core.parent / "threads"
+    built = compiled(*flags, ROOT / "tests/native/threads.cpp", core, "-o", program)
+    assert built.returncode == 0, built.stderr
+    environment = os.environ | {"TSAN_OPTIONS": "halt_on_error=1 exitcode=66"}
+    for command in ([str(program)], ["setarch", "-R", str(program)]):
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS, check=False, env=environment
+        )
+        if "unexpected memory mapping" not in done.stderr:
+            break
+    return done
+
+
+def test_learning_and_predicting_at_once_is_no_race(core: Path) -> None:
+    done = watched(core)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_without_the_lock_the_race_is_reported(core: Path) -> None:
+    done = watched(core, "-DPQR_NO_LOCK")
+    assert done.returncode == 66
+    assert "WARNING: ThreadSanitizer: data race" in done.stderr
+
+
+# What readers see.
+
+ROWS = random_batch(seed=61, rows=8000, features=30)
+PROBES = ROWS.part(0, 3)
+
+
+class Readers:
+    """Threads that ask `question` of a model over and over while it learns."""
+
+    def __init__(self, count: int, question: Callable[[], Any]) -> None:
+        self.seen: set[Any] = set()
+        self.errors: list[Exception] = []
+        self._question, self._stop = question, threading.Event()
+        self._ready = threading.Barrier(count + 1)
+        self._threads = [threading.Thread(target=self._ask) for _ in range(count)]
+
+    def __enter__(self) -> Readers:
+        for thread in self._threads:
+            thread.start()
+        self._ready.wait(SECONDS)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(SECONDS)
+            assert not thread.is_alive()
+
+    def _ask(self) -> None:
+        try:
+            self.seen.add(self._question())
+            self._ready.wait(SECONDS)
+            while not self._stop.is_set():
+                self.seen.add(self._question())
+        except Exception as error:
+            self.errors.append(error)
+
+
+def history(model: Learner, question: Callable[[], Any]) -> set[Any]:
+    """Every answer that there is between two rows."""
+    answers = {question()}
+    for row in zip(as_dicts(ROWS), ROWS.labels.tolist(), ROWS.weights.tolist(), strict=True):
+        model.learn_one(*row)
+        answers.add(question())
+    return answers
+
+
+def learn_in_pieces(model: Learner) -> None:
+    """Pieces shorter and longer than those in which the core lets readers in."""
+    start = 0
+    for size in [1, 10, 500, 1500, 3, 700, 2500, 40, len(ROWS)]:
+        piece = ROWS.part(start, min(start + size, len(ROWS)))
+        model.learn_many(piece)
+        start += len(piece)
+        time.sleep(0.005)  # readers get to see it
+
+
+MAKE: dict[str, Callable[[], Learner]] = {
+    "pqr": lambda: PQR(Separation.top_k(ROWS, 8), "logistic", Ftrl(alpha=0.5)),
+    "pqr, rescaled": lambda: PQR(Separation.top_k(ROWS, 8), "squared", Ogd(2.0, "fixed", 0.01)),
+    "qr": lambda: QR("squared", Ftrl(alpha=0.05)),
+}
+
+
+@pytest.mark.parametrize("make", MAKE.values(), ids=MAKE.keys())
+@pytest.mark.parametrize("how", ["many", "one"])
+def test_a_prediction_sees_the_model_between_two_rows(make: Any, how: str) -> None:
+    """Three rows asked for at once are answered by one and the same model."""
+
+    def question(model: Learner) -> Callable[[], Any]:
+        first = as_dicts(PROBES)[0]
+        if how == "one":
+            return lambda: model.predict_one(first)
+        return lambda: tuple(model.predict_many(PROBES).tolist())
+
+    model, twin = make(), make()
+    with Readers(3, question(model)) as readers:
+        learn_in_pieces(model)
+    assert readers.errors == []
+    assert readers.seen <= history(twin, question(twin))
+    assert len(readers.seen) > 3
+    assert model.to_bytes() == twin.to_bytes()
+
+
+def test_names_may_be_learned_while_others_are_read() -> None:
+    model, twin = LR("squared"), LR("squared")
+    probe = {"site": "0", "price": 2.0, "never": "seen"}
+    rows = [{"site": str(i), "price": i % 3, "user": f"u{i}"} for i in range(2000)]
+    with Readers(3, lambda: model.predict_one(probe)) as readers:
+        for x in rows:
+            model.learn_one(x, 1.0)
+        time.sleep(0.05)
+    answers = {twin.predict_one(probe)}
+    for x in rows:
+        twin.learn_one(x, 1.0)
+        answers.add(twin.predict_one(probe))
+    assert readers.errors == []
+    assert readers.seen <= answers
+    assert len(readers.seen) > 1
+
+
+def test_a_value_that_is_computed_in_python_does_not_disturb_other_rows() -> None:
+    """Its __float__ may ask the model itself, or give way to another thread that does."""
+    model = LR("squared")
+    for _ in range(20):
+        model.learn_one({0: 1.0, 1: 0.5, 2: -1.0}, 3.0)
+
+    class Asking:
+        def __float__(self) -> float:
+            model.predict_one({2: 1.0, 7: 1.0})
+            return 0.25
+
+    for x in ({0: 1.0, 1: 0.25}, {1: 0.25, 0: 1.0}, {0: 0.25, 2: 0.25}):
+        asked: dict[Any, Any] = {i: Asking() if v == 0.25 else v for i, v in x.items()}
+        assert model.predict_one(asked) == model.predict_one(x)
+
+
+def repeated(batch: Batch, times: int) -> Batch:
+    size = batch.indptr[-1]
+    starts = np.concatenate([batch.indptr[:-1] + size * n for n in range(times)])
+    columns = (batch.indices, batch.values, batch.labels, batch.weights)
+    return Batch(np.append(starts, times * size), *(np.tile(column, times) for column in columns))
+
+
+def test_readers_do_not_keep_the_learner_waiting() -> None:
+    """They take turns by slices: a few of the learner are done before very many of the readers."""
+    model = PQR(Separation.top_k(ROWS, 8))
+    many, ended = repeated(ROWS, 150), []
+
+    def read() -> None:
+        model.predict_many(many)
+        ended.append(time.perf_counter())
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.02)  # they are at it
+    model.learn_many(ROWS)
+    learned = time.perf_counter()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert learned < min(ended)
