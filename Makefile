@@ -56,7 +56,7 @@ SANITIZED := -std=c++17 -O1 -g -fsanitize=address,undefined -fno-sanitize-recove
 HAS_LIBFUZZER = echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, long) { return 0; }' | \
 	clang++ -fsanitize=fuzzer -x c++ - -o /dev/null 2>/dev/null
 
-build/fuzz/libsvm: $(wildcard fuzz/*.cpp fuzz/*.hpp csrc/*.hpp) csrc/parse.cpp
+build/fuzz/libsvm: $(wildcard fuzz/*.cpp fuzz/*.hpp) $(addprefix csrc/,parse.cpp parse.hpp number.hpp row.hpp)
 	mkdir -p build/fuzz
 	if $(HAS_LIBFUZZER); then \
 		clang++ $(SANITIZED) -fsanitize=fuzzer fuzz/libsvm.cpp csrc/parse.cpp -o $@; \
@@ -90,9 +90,10 @@ fuzz: build/fuzz/libsvm $(ASAN)/.built
 	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --seconds $$(($(SECONDS) / 2))
 
 asan: $(ASAN)/.built
-	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --runs 2000
 	$(ASAN_PYTHON) -m pytest -p no:cacheprovider -p no:xdist \
-		tests/test_models.py tests/test_contract.py tests/test_libsvm.py tests/test_modelfile.py
+		tests/test_models.py tests/test_optimizers.py tests/test_contract.py tests/test_libsvm.py \
+		tests/test_modelfile.py tests/test_separation.py
+	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --runs 2000
 
 clean:
 	rm -rf $(VENV) .venv-bench build dist

@@ -112,7 +112,7 @@ class Mutator {
   Mutator(std::uint64_t seed, std::size_t max_len) : random_(seed), max_len_(max_len) {}
 
   Bytes make() {
-    Bytes bytes = corpus[below(corpus.size())];
+    Bytes bytes = std::min(any_input(), any_input(), shorter);  // short ones run sooner
     for (std::size_t steps = 1 + below(4); steps > 0; --steps) mutate(bytes);
     bytes.resize(std::min(bytes.size(), max_len_));
     return bytes;
@@ -141,6 +141,9 @@ class Mutator {
     bytes.insert(at(bytes, begin), with.begin(), with.end());
   }
 
+  const Bytes& any_input() { return corpus[below(corpus.size())]; }
+  static bool shorter(const Bytes& a, const Bytes& b) { return a.size() < b.size(); }
+
   Bytes piece_of(Bytes from) {
     const auto [begin, end] = stretch(from);
     return {at(from, begin), at(from, end)};
@@ -160,7 +163,7 @@ class Mutator {
       case 3:
         return replace(bytes, begin, begin, piece_of(bytes));
       case 4:
-        return replace(bytes, begin, end, piece_of(corpus[below(corpus.size())]));
+        return replace(bytes, begin, end, piece_of(any_input()));
       default:
         return replace(bytes, begin, below(2) == 0 ? begin : end, word());
     }

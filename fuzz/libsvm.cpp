@@ -71,7 +71,7 @@ Outcome read_whole(std::string_view text, const Options& options) {
 }
 
 Outcome read_in_pieces(std::string_view text, const Options& options) {
-  const std::size_t piece = std::max(options.piece, text.size() / 16);  // few enough to be quick
+  const std::size_t piece = std::max(options.piece, text.size() / 8);  // few enough to be quick
   Outcome outcome;
   for (std::size_t end = 0; end < text.size() && (options.skip || outcome.bad.empty());) {
     const std::size_t newline = std::min(text.find('\n', end), text.size() - 1);

@@ -1,0 +1,88 @@
+"""Hostile bytes, briefly: the corpora are replayed, with a few random inputs of a fixed seed.
+
+`make fuzz` goes on from here; fuzz/README.md says how far it went.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from pqrlearn import _core
+from pqrlearn.errors import ModelFileError
+
+ROOT = Path(__file__).parent.parent
+CORPUS = ROOT / "fuzz" / "corpus"
+TEXTS = sorted((CORPUS / "libsvm").iterdir())
+UNSOLVED = {"found-alpha-too-small", "found-eta-too-large", "found-root-n-too-large"}
+TOO_LONG = "the line is longer than 64 MiB"  # no corpus should hold one
+
+
+def sanitizers_work(folder: Path) -> bool:
+    source = folder / "empty.cpp"
+    source.write_text("int main() {}\n")
+    command = [os.environ.get("CXX", "g++"), "-fsanitize=address,undefined", str(source)]
+    return subprocess.run([*command, "-o", str(folder / "empty")], check=False).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The reader of libsvm text under ASan and UBSan, as `make fuzz` builds it."""
+    if not sanitizers_work(tmp_path_factory.mktemp("probe")):
+        pytest.skip("the compiler has no sanitizers")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    subprocess.run(["make", "build/fuzz/libsvm"], cwd=ROOT, env=plain, check=True)
+    return ROOT / "build" / "fuzz" / "libsvm"
+
+
+@pytest.fixture
+def fuzz_models(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "fuzz")
+    import models
+
+    return models
+
+
+def test_the_corpus_has_every_kind_of_bad_row() -> None:
+    kinds = set()
+    for path in TEXTS:
+        data = path.read_bytes().ljust(2)
+        clicks = bool(data[0] & 1)
+        kinds |= {kind for kind, *_ in _core.parse_libsvm(data[2:], True, clicks, 1, True)[-1]}
+    missing = set(range(len(_core.BAD_ROW_MESSAGES))) - kinds
+    assert [_core.BAD_ROW_MESSAGES[kind] for kind in missing] == [TOO_LONG]
+
+
+def test_the_corpus_of_libsvm_text_replays(target: Path) -> None:
+    subprocess.run([target, *TEXTS], check=True)
+
+
+def test_random_libsvm_text_keeps_every_promise(target: Path, tmp_path: Path) -> None:
+    flags = ["-runs=20000", "-seed=1", "-max_len=512", f"-artifact_prefix={tmp_path}/"]
+    words = f"-dict={ROOT / 'fuzz' / 'libsvm.dict'}"
+    subprocess.run([target, *flags, words, tmp_path, CORPUS / "libsvm"], check=True)
+
+
+def known_models() -> Iterator[Any]:
+    for path in sorted((CORPUS / "models").glob("*.pqr")):
+        unsolved = pytest.mark.xfail(raises=ModelFileError, reason="learns what does not load")
+        yield pytest.param(path, id=path.stem, marks=unsolved if path.stem in UNSOLVED else ())
+
+
+@pytest.mark.parametrize("path", list(known_models()))
+def test_the_corpus_of_models_replays(path: Path, fuzz_models: ModuleType, tmp_path: Path) -> None:
+    fuzz_models.try_file(path.read_bytes(), tmp_path / "model.pqr", save=True)
+
+
+def test_mutated_models_are_refused_or_work(fuzz_models: ModuleType, tmp_path: Path) -> None:
+    files = fuzz_models.mutations(1, fuzz_models.seeds())
+    tally = fuzz_models.run(islice(files, 300), tmp_path)
+    assert tally.failures == {}
+    assert 50 < tally.loaded < 250
