@@ -137,8 +137,10 @@ def check_a_feature_never_seen_has_no_weight_of_its_own(make: Make, batch: Batch
     plain, first, second = (
         model.margin_many([x | extra for x in rows]) for extra in ({}, {UNSEEN: 2}, {UNSEEN + 1: 2})
     )
-    np.testing.assert_array_equal(first, second)
     assert model.predict_one({UNSEEN: 2.0}) == model.predict_one({})
+    if type(model).__name__ == "FM":
+        return  # it has its seeded initial factors: see test_fm
+    np.testing.assert_array_equal(first, second)
     if type(model).__name__ == "PQR":
         return  # it counts as low, so shared weights apply to it: see test_models
     np.testing.assert_allclose(first, plain, rtol=1e-5, atol=1e-6)
@@ -317,7 +319,12 @@ def check_predicting_changes_nothing(make: Make, batch: Batch) -> None:
 def check_names_are_numbers_up_to_renaming(make: Make, batch: Batch) -> None:
     rows = as_dicts(batch)
     named = [{f"feature {i}": v for i, v in row.items()} for row in rows]
-    by_number, by_name = make(rows), make(named)
+    by_name = make(named)
+    if hasattr(by_name, "seed"):  # initial factors go with numbers, and names have others
+        probe = make(named)
+        probe.learn_many(named, batch.labels)
+        rows = [{probe.names.find(name): v for name, v in row.items()} for row in named]
+    by_number = make(rows)
     for x, name, y in zip(rows, named, batch.labels.tolist(), strict=True):
         expected = by_number.learn_one(x, y)
         assert by_name.learn_one(name, y) == pytest.approx(expected, rel=1e-4, abs=1e-5)

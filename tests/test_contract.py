@@ -7,7 +7,22 @@ from typing import Any
 import pytest
 
 import contract
-from pqrlearn import LR, PQR, QR, Ftrl, FtrlGeneral, Ogd, Separation
+from pqrlearn import (
+    CCFM,
+    CFM,
+    FM,
+    LR,
+    PQR,
+    QR,
+    AdaGrad,
+    DiFacto,
+    Ftrl,
+    FtrlGeneral,
+    NuclearBall,
+    Ogd,
+    Separation,
+    Sgd,
+)
 from strategies import random_batch
 
 BATCH = random_batch(seed=7)
@@ -42,19 +57,57 @@ def qr(interaction_scale: float | None = None, **settings: Any) -> contract.Make
     return lambda rows=None: QR(**settings)
 
 
+def fm(**settings: Any) -> contract.Make:
+    return lambda rows=None: FM(**settings)
+
+
+def difacto(**settings: Any) -> contract.Make:
+    tiers = ((3, 2), (12, 5))
+    return lambda rows=None: DiFacto(tiers=tiers, factor_eta=0.1, init=0.1, **settings)
+
+
+DESCENTS = {
+    "adagrad": AdaGrad(eta=0.1),
+    "adagrad l1+l2": AdaGrad(eta=0.1, l1=0.01, l2=0.1, factor_eta=0.05, factor_l2=0.2),
+    "sgd": Sgd(eta=0.05),
+    "sgd l1+l2": Sgd(eta=0.1, schedule="sqrt", l1=0.01, l2=0.1),
+}
+
+
+def cfm(**settings: Any) -> contract.Make:
+    return lambda rows=None: CFM(**settings)
+
+
+def ccfm(**settings: Any) -> contract.Make:
+    return lambda rows=None: CCFM(**settings)
+
+
 def learners() -> dict[str, contract.Make]:
     made: dict[str, contract.Make] = {}
     for loss in ("squared", "logistic"):
         for name, optimizer in OPTIMIZERS.items():
-            for family in (pqr, lr, qr):
+            families = (pqr, lr, qr, difacto) if isinstance(optimizer, Ftrl) else (pqr, lr, qr)
+            for family in families:
                 label = f"{family.__name__} {loss} {name}"
                 made[label] = family(loss=loss, optimizer=optimizer)
+        for name, descent in DESCENTS.items():
+            made[f"fm {loss} {name}"] = fm(loss=loss, optimizer=descent, rank=3, init=0.1)
+        made[f"difacto {loss} unbiased"] = difacto(loss=loss, bias=False)
+        made[f"fm {loss} unbiased"] = fm(loss=loss, bias=False)
         plain: dict[str, Any] = {"loss": loss, "optimizer": OPTIMIZERS["plain"]}
         made[f"pqr {loss} scaled"] = pqr(**plain, interaction_scale=0.3)
         made[f"qr {loss} scaled"] = qr(**plain, interaction_scale=0.3)
         made[f"pqr {loss} unbiased"] = pqr(**plain, bias=False)
         made[f"lr {loss} unbiased"] = lr(**plain, bias=False)
         made[f"qr {loss} unbiased"] = qr(**plain, bias=False)
+        for every in (1, 7):
+            ball = NuclearBall(radius=4.0, eta=0.5, block_rows=every)
+            made[f"cfm {loss} every {every}"] = cfm(**plain, ball=ball)
+        for every in (1, 3):
+            ball = NuclearBall(radius=4.0, eta=0.5, block_rows=every)
+            made[f"ccfm {loss} every {every}"] = ccfm(loss=loss, ball=ball)
+        made[f"cfm {loss} l1+l2"] = cfm(loss=loss, optimizer=OPTIMIZERS["l1+l2"], ball=ball)
+        made[f"cfm {loss} unbiased"] = cfm(**plain, ball=ball, bias=False)
     return made
 
 

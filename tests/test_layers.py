@@ -31,6 +31,10 @@ ALLOWED = {
         "separation",
         "table",
     },
+    "descent": set(),
+    "difacto": {"descent", "difacto", "factors", "kernel", "loss", "optim", "row", "table"},
+    "factors": {"descent", "kernel", "row"},
+    "fm": {"descent", "factors", "fm", "kernel", "loss", "row", "table"},
     "shared": {"row"},
 }
 BIND = {
@@ -38,7 +42,18 @@ BIND = {
     "rows": {"arrays", "../loss", "../row"},
     "dicts": {"arrays", "../names", "../row"},
     "named": {"arrays", "dicts", "rows", "../model", "../names", "../separation", "../shared"},
-    "module": {"arrays", "dicts", "named", "rows", "../names", "../parse"},
+    "embedded": {
+        "arrays",
+        "named",
+        "rows",
+        "../descent",
+        "../difacto",
+        "../factors",
+        "../fm",
+        "../optim",
+    },
+    "reader": {"arrays", "dicts", "rows", "../names", "../row"},
+    "module": {"arrays", "dicts", "embedded", "named", "reader", "rows", "../names", "../parse"},
 }
 FORBIDDEN = {"iostream", "fstream", "cstdio", "stdio.h", "Python.h", "thread", "random"}
 

@@ -15,18 +15,26 @@ import pqrlearn
 from command import figures, ok, run
 from pqrlearn import errors, hyper
 from pqrlearn.cli import COMMANDS, pqr
+from pqrlearn.learners import LEARNERS
 
 PUBLIC = [
+    "AdaGrad",
     "Batch",
+    "CCFM",
+    "CFM",
     "Counts",
+    "DiFacto",
+    "FM",
     "Ftrl",
     "FtrlGeneral",
     "LR",
+    "NuclearBall",
     "Ogd",
     "PQR",
     "PqrError",
     "QR",
     "Separation",
+    "Sgd",
     "from_bytes",
     "load",
 ]
@@ -55,7 +63,10 @@ def test_every_public_name_is_importable_and_documented(name: str) -> None:
     assert not thing.__doc__.startswith(f"{name}(")  # what a dataclass says of itself
 
 
-@pytest.mark.parametrize("name", ["Batch", "Counts", "LR", "PQR", "QR", "Separation"])
+@pytest.mark.parametrize(
+    "name",
+    ["Batch", "CCFM", "CFM", "Counts", "DiFacto", "FM", "LR", "PQR", "QR", "Separation"],
+)
 def test_every_public_method_is_typed(name: str) -> None:
     for method, function in inspect.getmembers(getattr(pqrlearn, name), inspect.isfunction):
         if not method.startswith("_"):
@@ -125,7 +136,7 @@ def test_every_command_says_what_it_does_in_one_sentence(name: str) -> None:
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_option_is_described(option: click.Option) -> None:
     assert option.help
-    words = {*hyper.LOSSES, *hyper.OPTIMIZERS}
+    words = {*hyper.LOSSES, *hyper.OPTIMIZERS, *hyper.DESCENTS, *LEARNERS}
     assert option.help[0].isupper() or option.help.split()[0].rstrip(",:") in words
     assert option.help.rstrip(")")[-1] in ".]" or option.show_default
 

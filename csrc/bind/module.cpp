@@ -19,7 +19,9 @@
 #include "../parse.hpp"
 #include "arrays.hpp"
 #include "dicts.hpp"
+#include "embedded.hpp"
 #include "named.hpp"
+#include "reader.hpp"
 #include "rows.hpp"
 
 using namespace nb::literals;
@@ -91,6 +93,7 @@ NB_MODULE(_core, m) {
         "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());
   m.def("make_rows", &make_rows, "indptr"_a.noconvert(), "indices"_a.noconvert(),
         "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());
+  m.def("check_targets", &check_targets, "loss"_a, "labels"_a.noconvert(), "weights"_a.noconvert());
   m.def("link", &link_all, "loss"_a, "margins"_a.noconvert());
   m.def("parse_libsvm", &parse_libsvm, "text"_a, "last"_a, "clicks"_a, "first_line"_a, "skip"_a);
   m.def("format_libsvm", &format_libsvm, "indptr"_a.noconvert(), "indices"_a.noconvert(),
@@ -128,6 +131,14 @@ NB_MODULE(_core, m) {
       .def_prop_ro("distinct", [](const NamedCounter& c) { return c.counter.distinct(); })
       .def_ro("names", &NamedCounter::names);
 
+  nb::class_<DictReader>(m, "DictReader")
+      .def(nb::init<>())
+      .def("read", &DictReader::read, "x"_a, "next_feature"_a)
+      .def("read_labelled", &DictReader::read_labelled, "x"_a, "next_feature"_a, "loss"_a,
+           "label"_a, "weight"_a)
+      .def("keep", &DictReader::keep)
+      .def_prop_rw("names", &DictReader::names, &DictReader::set_names);
+
   learner<NamedModel>(m, "Model")
       .def(nb::init<const In<std::uint32_t>&, const std::string&, bool, bool, float,
                     const std::string&, const std::vector<double>&>(),
@@ -141,4 +152,25 @@ NB_MODULE(_core, m) {
       .def("nonzeros", &NamedModel::nonzeros, "block"_a)
       .def_prop_rw("scalars", &NamedModel::scalars, &NamedModel::set_scalars)
       .def("high", &NamedModel::high);
+
+  learner<NamedFm>(m, "Fm")
+      .def(nb::init<const std::string&, bool, std::size_t, std::uint64_t, float, bool, bool,
+                    const std::vector<double>&>(),
+           "loss"_a, "bias"_a, "rank"_a, "seed"_a, "init"_a, "adaptive"_a, "decays"_a, "rates"_a)
+      .def("state", &NamedFm::state)
+      .def("restore", &NamedFm::restore, "features"_a.noconvert(), "linear"_a.noconvert(),
+           "factors"_a.noconvert(), "sums"_a.noconvert())
+      .def_prop_rw("bias", &NamedFm::bias, &NamedFm::set_bias);
+
+  learner<NamedDifacto>(m, "Difacto")
+      .def(nb::init<const std::string&, bool,
+                    const std::vector<std::pair<std::uint32_t, std::size_t>>&, std::uint64_t, float,
+                    const std::vector<double>&, const std::vector<double>&>(),
+           "loss"_a, "bias"_a, "tiers"_a, "seed"_a, "init"_a, "ftrl"_a, "adagrad"_a)
+      .def("state", &NamedDifacto::state)
+      .def("restore", &NamedDifacto::restore, "features"_a.noconvert(), "counts"_a.noconvert(),
+           "slots"_a.noconvert(), "factors"_a.noconvert(), "sums"_a.noconvert())
+      .def("weights", &NamedDifacto::weights, "slots"_a.noconvert())
+      .def_prop_rw("bias", &NamedDifacto::bias, &NamedDifacto::set_bias)
+      .def_prop_ro("bias_weight", &NamedDifacto::bias_weight);
 }

@@ -13,37 +13,51 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pqrlearn.errors import PqrError
-    from pqrlearn.hyper import Ftrl, FtrlGeneral, Ogd
-    from pqrlearn.learners import LR, PQR, QR, from_bytes, load
+    from pqrlearn.hyper import AdaGrad, Ftrl, FtrlGeneral, NuclearBall, Ogd, Sgd
+    from pqrlearn.learners import CCFM, CFM, FM, LR, PQR, QR, DiFacto, from_bytes, load
     from pqrlearn.rows import Batch
     from pqrlearn.separation import Counts, Separation
 
 _HOMES = {
+    "AdaGrad": "hyper",
     "Batch": "rows",
+    "CCFM": "learners",
+    "CFM": "learners",
     "Counts": "separation",
+    "DiFacto": "learners",
+    "FM": "learners",
     "Ftrl": "hyper",
     "FtrlGeneral": "hyper",
     "LR": "learners",
+    "NuclearBall": "hyper",
     "Ogd": "hyper",
     "PQR": "learners",
     "PqrError": "errors",
     "QR": "learners",
     "Separation": "separation",
+    "Sgd": "hyper",
     "from_bytes": "learners",
     "load": "learners",
 }
 
 __all__ = [
+    "CCFM",
+    "CFM",
+    "FM",
     "LR",
     "PQR",
     "QR",
+    "AdaGrad",
     "Batch",
     "Counts",
+    "DiFacto",
     "Ftrl",
     "FtrlGeneral",
+    "NuclearBall",
     "Ogd",
     "PqrError",
     "Separation",
+    "Sgd",
     "from_bytes",
     "load",
 ]

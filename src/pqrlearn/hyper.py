@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
 from typing import Any, ClassVar, Final, Literal, get_args
 
 from pqrlearn.errors import HyperError
@@ -22,6 +23,22 @@ SCHEDULES: Final = ("fixed", "sqrt")
 """Of the steps of online gradient descent."""
 
 MAX_ORDER: Final = 2**32 - 2
+
+RANK: Final = 8
+"""Default number of factors of a feature."""
+
+MAX_RANK: Final = 512
+
+INIT: Final = 0.02
+"""Factors start uniform between -INIT and INIT, by a hash of seed, feature and component."""
+
+TIERS: Final = ((10, 4), (100, 8), (1000, 16))
+"""Default tiers of DiFacto: from how many rows on a feature has how many factors."""
+
+FACTOR_ETA: Final = 0.02
+"""Default learning rate of factors, by AdaGrad."""
+
+MAX_SEED: Final = 2**63 - 1
 
 
 def check_loss(loss: str) -> Loss:
@@ -56,6 +73,20 @@ def check_whole(name: str, value: object, *, least: int, most: int | None = None
         bound = f"from {least} to {most}" if most is not None else f">= {least}"
         raise HyperError(f"{name}={value!r} must be a whole number {bound}")
     return value  # type: ignore[return-value]
+
+
+def check_tiers(tiers: object) -> tuple[tuple[int, int], ...]:
+    """Pairs of a count and a rank, both rising."""
+    try:
+        pairs = tuple((count, rank) for count, rank in tiers)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise HyperError(f"tiers={tiers!r} must be pairs of a count and a rank") from None
+    for count, rank in pairs:
+        check_whole("tiers: count", count, least=1, most=2**32 - 1)
+        check_whole("tiers: rank", rank, least=1, most=MAX_RANK)
+    if any(a[0] >= b[0] or a[1] >= b[1] for a, b in pairwise(pairs)):
+        raise HyperError(f"tiers={tiers!r} must rise, in count and in rank")
+    return pairs
 
 
 @dataclass(frozen=True)
@@ -136,13 +167,132 @@ class FtrlGeneral(Optimizer):
         return [self.eta, check_radius(self.radius)]
 
 
+@dataclass(frozen=True)
+class Descent(Optimizer):
+    """Gradient descent for models with factors; l1 and l2 are proximal.
+
+    After each step a touched coordinate moves towards zero by step size · l1, stopping there, and
+    is then divided by 1 + step size · l2.
+    """
+
+    adaptive: ClassVar[bool]
+    eta: float
+    l1: float = 0.0
+    l2: float = 0.0
+    factor_eta: float | None = None
+    factor_l2: float | None = None
+
+    def __post_init__(self) -> None:
+        check_number("eta", self.eta, above=0)
+        check_number("l1", self.l1)
+        check_number("l2", self.l2)
+        if self.factor_eta is not None:
+            check_number("factor_eta", self.factor_eta, above=0)
+        if self.factor_l2 is not None:
+            check_number("factor_l2", self.factor_l2)
+
+    @property
+    def decays(self) -> bool:
+        return False
+
+    def rates(self) -> list[float]:
+        """eta, beta, l1 and l2 of the linear weights, then of the factors."""
+        beta = getattr(self, "beta", 1.0)
+        factor_eta = self.eta if self.factor_eta is None else self.factor_eta
+        factor_l2 = self.l2 if self.factor_l2 is None else self.factor_l2
+        return [self.eta, beta, self.l1, self.l2, factor_eta, beta, self.l1, factor_l2]
+
+
+@dataclass(frozen=True)
+class AdaGrad(Descent):
+    """Steps of eta / (beta + √(sum of squared gradients)), for each coordinate by itself.
+
+    eta: learning rate; beta: damps the first steps; l1, l2: pull weights and factors towards zero;
+    factor_eta, factor_l2: those of the factors, where they are not the same (None).
+    """
+
+    name: ClassVar[str] = "adagrad"
+    adaptive: ClassVar[bool] = True
+    eta: float = 0.1
+    factor_eta: float | None = FACTOR_ETA
+    beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("beta", self.beta, above=0)
+
+
+@dataclass(frozen=True)
+class Sgd(Descent):
+    """Online gradient descent, as the paper trains its FM: one step size for all coordinates.
+
+    eta: the step; schedule: "sqrt" divides it by √t at row t, "fixed" does not; l1, l2: pull
+    weights and factors towards zero; factor_eta, factor_l2: those of the factors, where they are
+    not the same (None).
+    """
+
+    name: ClassVar[str] = "sgd"
+    adaptive: ClassVar[bool] = False
+    eta: float = 0.01
+    schedule: str = "fixed"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.schedule not in SCHEDULES:
+            raise HyperError(f"schedule={self.schedule!r} must be one of {', '.join(SCHEDULES)}")
+
+    @property
+    def decays(self) -> bool:
+        return self.schedule == "sqrt"
+
+
+DIFACTO_FTRL: Final = Ftrl(l1=0.1)
+"""Default of DiFacto's linear weights: those that l1 keeps at zero mask their factors."""
+
+
+@dataclass(frozen=True)
+class NuclearBall:
+    """Where the interactions of CFM and CCFM live, and how they move there.
+
+    radius: the largest nuclear norm of the matrix; eta: how far gradients carry it, as a multiple
+    of the radius; block_rows: rows from one step to the next.
+    """
+
+    radius: float = 10.0
+    eta: float = 0.1
+    block_rows: int = 256
+
+    def __post_init__(self) -> None:
+        for name in ("radius", "eta"):
+            value = check_number(name, getattr(self, name), above=0)
+            if not 1e-30 <= value <= 1e30:
+                raise HyperError(f"{name}={value!r} must be from 1e-30 to 1e30")
+        check_whole("block_rows", self.block_rows, least=1)
+
+    def settings(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def ball_from(settings: object) -> NuclearBall:
+    """The ball that `settings()` described, in full."""
+    names = {field.name for field in fields(NuclearBall)}
+    if not isinstance(settings, dict) or set(settings) != names:
+        raise HyperError(f"ball={settings!r} is not described in full")
+    return NuclearBall(**settings)
+
+
 OPTIMIZERS: Final[dict[str, type[Optimizer]]] = {o.name: o for o in (Ftrl, Ogd, FtrlGeneral)}
+"""Of models that are linear in their weights."""
+
+DESCENTS: Final[dict[str, type[Descent]]] = {d.name: d for d in (AdaGrad, Sgd)}
+"""Of models with factors."""
 
 
 def optimizer_from(settings: object) -> Optimizer:
     """The optimizer that `settings()` described, in full: nothing missing is guessed."""
     rates = dict(settings) if isinstance(settings, dict) else {}
-    kind = OPTIMIZERS.get(rates.pop("name", ""))
+    name = rates.pop("name", "")
+    kind = OPTIMIZERS.get(name) or DESCENTS.get(name)
     if kind is None or set(rates) != {field.name for field in fields(kind)}:
         raise HyperError(f"optimizer={settings!r} is not described in full")
     return kind(**rates)

@@ -73,7 +73,7 @@ def _inspect_model(learner: Learner, top: int, as_json: bool) -> None:
 
 def strongest(learner: Learner, block: str, top: int) -> list[tuple[list[str], float]]:
     """The names and weights of a block's largest weights, the largest first."""
-    features, weights = learner.weights(block)
+    features, weights = learner.strengths(block)
     order = np.argsort(-np.abs(weights), kind="stable")[:top]
     return [
         ([learner.name_of(f) for f in np.atleast_1d(features[at]).tolist()], float(weights[at]))

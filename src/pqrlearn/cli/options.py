@@ -7,7 +7,23 @@ from typing import Any, TypeVar
 
 import click
 
-from pqrlearn.hyper import LOSSES, OPTIMIZERS, SAMPLE_ROWS, SCHEDULES, Ftrl, FtrlGeneral, Ogd
+from pqrlearn.hyper import (
+    DESCENTS,
+    FACTOR_ETA,
+    INIT,
+    LOSSES,
+    OPTIMIZERS,
+    RANK,
+    SAMPLE_ROWS,
+    SCHEDULES,
+    TIERS,
+    AdaGrad,
+    Ftrl,
+    FtrlGeneral,
+    NuclearBall,
+    Ogd,
+    Sgd,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,6 +59,21 @@ class Scale(click.ParamType[float | str]):
             return float(value)
         except ValueError:
             self.fail(f"{value!r} is neither 'none' nor a number")
+
+
+class Tiers(click.ParamType[tuple[tuple[int, int], ...]]):
+    """Counts and ranks, as in 10:4,100:8."""
+
+    name = "C:M,..."
+
+    def convert(self, value: Any, param: Any, context: Any) -> tuple[tuple[int, int], ...]:
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]
+        try:
+            pairs = [pair.split(":") for pair in value.split(",")]
+            return tuple((int(count), int(rank)) for count, rank in pairs)
+        except ValueError:
+            self.fail(f"{value!r} is not a list of counts and ranks, as in 10:4,100:8")
 
 
 files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
@@ -86,34 +117,89 @@ def optimizer(command: F) -> F:
     rates = [
         click.option(
             "--optimizer",
-            type=click.Choice(list(OPTIMIZERS)),
-            help="FTRL-Proximal (the default), gradient descent, or the paper's Algorithm 1.",
+            type=click.Choice([*OPTIMIZERS, *DESCENTS]),
+            help="FTRL-Proximal (the default), gradient descent, or the paper's Algorithm 1; for "
+            "fm AdaGrad (the default) or gradient descent.",
         ),
         click.option("--alpha", type=float, help=f"ftrl: learning rate. Default: {Ftrl.alpha}."),
         click.option(
-            "--beta", type=float, help=f"ftrl: damps the first steps. Default: {Ftrl.beta}."
+            "--beta",
+            type=float,
+            help=f"ftrl, adagrad: damps the first steps. Default: {Ftrl.beta}.",
         ),
-        click.option("--l1", type=float, help="ftrl: keeps weights at zero. Default: 0."),
-        click.option("--l2", type=float, help="ftrl: pulls weights towards zero. Default: 0."),
+        click.option(
+            "--l1", type=float, help="ftrl, adagrad, sgd: keeps weights at zero. Default: 0."
+        ),
+        click.option(
+            "--l2", type=float, help="ftrl, adagrad, sgd: pulls weights towards zero. Default: 0."
+        ),
         click.option(
             "--eta",
             type=float,
-            help=f"ogd, ftrl-general: the step. Default: {Ogd.eta}, {FtrlGeneral.eta}.",
+            help=f"ogd, ftrl-general, adagrad, sgd: the step. Default: {Ogd.eta}, "
+            f"{FtrlGeneral.eta}, {AdaGrad.eta}, {Sgd.eta}. cfm, ccfm: how far gradients carry the "
+            f"matrix. Default: {NuclearBall.eta}.",
         ),
         click.option(
             "--schedule",
             type=click.Choice(SCHEDULES),
-            help=f"ogd: a fixed step, or one divided by √t at row t. Default: {Ogd.schedule}.",
+            help="ogd, sgd: a fixed step, or one divided by √t at row t. Default: "
+            f"{Ogd.schedule}, {Sgd.schedule}.",
         ),
         click.option(
             "--radius",
             type=float,
-            help="ogd, ftrl-general: bound on the l2 norm of all weights. Default: none.",
+            help="ogd, ftrl-general: bound on the l2 norm of all weights. Default: none. "
+            f"cfm, ccfm: bound on the matrix's nuclear norm. Default: {NuclearBall.radius:g}.",
         ),
     ]
     for rate in reversed(rates):
         command = rate(command)
     return command
+
+
+def embedding(command: F) -> F:
+    """What models with factors have besides."""
+    settings = [
+        click.option(
+            "--rank", type=int, metavar="M", help=f"fm: factors of a feature. Default: {RANK}."
+        ),
+        click.option(
+            "--tiers",
+            type=Tiers(),
+            help="difacto: features in C rows or more have M factors. Default: "
+            f"{','.join(f'{count}:{rank}' for count, rank in TIERS)}.",
+        ),
+        click.option("--seed", type=int, help="fm, difacto: of the initial factors. Default: 0."),
+        click.option(
+            "--init",
+            type=float,
+            help=f"fm, difacto: bound on the initial factors. Default: {INIT}.",
+        ),
+        click.option(
+            "--factor-eta",
+            type=float,
+            help=f"adagrad, difacto: the step of factors. Default: {FACTOR_ETA}; for sgd that of "
+            "--eta.",
+        ),
+        click.option(
+            "--factor-l2",
+            type=float,
+            help="adagrad, sgd, difacto: l2 of factors. Default: that of --l2; for difacto 0.",
+        ),
+    ]
+    for setting in reversed(settings):
+        command = setting(command)
+    return command
+
+
+block_rows = click.option(
+    "--block-rows",
+    type=click.IntRange(min=1),
+    metavar="B",
+    help="For cfm, ccfm: rows from one step of the interactions to the next. "
+    f"Default: {NuclearBall.block_rows}.",
+)
 
 
 def bad_rows(command: F) -> F:

@@ -36,6 +36,8 @@ from pqrlearn.separation import Counts, Separation, at_most, enterable, first_ro
 @click.option("--separation", metavar="SEP", help="Use this separation, from pqr separate.")
 @options.sample_rows
 @options.optimizer
+@options.embedding
+@options.block_rows
 @click.option(
     "--interaction-scale",
     type=options.Scale(),

@@ -7,11 +7,29 @@ import os
 from pqrlearn import modelfile
 from pqrlearn.errors import NotAModel
 from pqrlearn.learners.base import Learner
+from pqrlearn.learners.ccfm import CCFM
+from pqrlearn.learners.cfm import CFM
+from pqrlearn.learners.difacto import DiFacto
+from pqrlearn.learners.fm import FM
 from pqrlearn.learners.pqr import LR, PQR, QR
 
-__all__ = ["LEARNERS", "LR", "PQR", "QR", "Learner", "from_bytes", "load"]
+__all__ = [
+    "CCFM",
+    "CFM",
+    "FM",
+    "LEARNERS",
+    "LR",
+    "PQR",
+    "QR",
+    "DiFacto",
+    "Learner",
+    "from_bytes",
+    "load",
+]
 
-LEARNERS: dict[str, type[Learner]] = {learner.kind: learner for learner in (LR, PQR, QR)}
+LEARNERS: dict[str, type[Learner]] = {
+    learner.kind: learner for learner in (PQR, LR, QR, FM, DiFacto, CFM, CCFM)
+}
 
 
 def load(path: str | os.PathLike[str]) -> Learner:

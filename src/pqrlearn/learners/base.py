@@ -109,6 +109,10 @@ class Learner(ABC):
         """How many weights of each block are not zero."""
         return {block: int(np.count_nonzero(self.weights(block)[1])) for block in self.blocks}
 
+    def strengths(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
+        """What of a block a person wants to see: its features, and one number for each."""
+        return self.weights(block)
+
     def name_of(self, feature: int) -> str:
         """What a person calls the feature: its name, or its number where it has none."""
         return self.names.name(feature) or str(feature)

@@ -1,0 +1,69 @@
+// Rows by name for learners that are written in Python.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "../names.hpp"
+#include "../row.hpp"
+#include "arrays.hpp"
+#include "dicts.hpp"
+#include "rows.hpp"
+
+namespace pqr::bind {
+
+inline void check_targets(const std::string& loss, const In<double>& labels,
+                          const In<float>& weights) {
+  if (labels.size() != weights.size()) refuse("labels and weights differ in length");
+  for (std::size_t r = 0; r < labels.size(); ++r) {
+    check_label(r, loss_named(loss), labels.data()[r]);
+    check_weight(r, weights.data()[r]);
+  }
+}
+
+// Turns dicts into the arrays of a Batch of one row, and remembers names when told to.
+class DictReader {
+ public:
+  using Arrays =
+      std::tuple<Out<std::int64_t>, Out<std::uint32_t>, Out<float>, Out<double>, Out<float>>;
+
+  Arrays read(nb::handle x, std::uint64_t next_feature) {
+    return arrays(dict_.read(x, names_, next_feature));
+  }
+
+  Arrays read_labelled(nb::handle x, std::uint64_t next_feature, const std::string& loss,
+                       double label, double weight) {
+    check_label(0, loss_named(loss), label);
+    check_weight(0, weight);
+    dict_.read(x, names_, next_feature);
+    return arrays(dict_.labelled(label, static_cast<float>(weight)));
+  }
+
+  // Makes the names of the row read last known.
+  void keep() { dict_.keep(names_); }
+
+  const Names& names() const { return names_; }
+  void set_names(const Names& names) {
+    names_ = Names{};
+    names.each_sorted([&](std::uint32_t index, std::string_view name) { names_.add(index, name); });
+  }
+
+ private:
+  Names names_;
+  DictRow dict_;
+
+  static Arrays arrays(const Rows& rows) {
+    const auto size = static_cast<std::size_t>(rows.indptr[1]);
+    return {give(std::vector<std::int64_t>(rows.indptr, rows.indptr + 2)),
+            give(std::vector<std::uint32_t>(rows.indices, rows.indices + size)),
+            give(std::vector<float>(rows.values, rows.values + size)),
+            give(std::vector<double>(rows.labels, rows.labels + 1)),
+            give(std::vector<float>(rows.weights, rows.weights + 1))};
+  }
+};
+
+}  // namespace pqr::bind

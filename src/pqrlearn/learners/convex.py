@@ -1,0 +1,285 @@
+"""What CFM and CCFM share: rows in, a step of the spectral machine every few rows, state out."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from pqrlearn import _core, modelfile
+from pqrlearn.errors import HyperError, RefusedRow, RowError
+from pqrlearn.hyper import NuclearBall, check_loss, check_whole
+from pqrlearn.learners.base import Features, Learner, _complete, _located, _without_row
+from pqrlearn.learners.spectral import Entries, IntArray, Spectrum
+from pqrlearn.rows import Batch, FloatArray
+
+LARGEST = 1e200
+"""Of squared gradients: beyond it the sums of a step could overflow."""
+
+_ROWS_AT_ONCE = 1024  # of predictions
+
+
+class SpectralLearner(Learner):
+    """A Learner whose interactions are a symmetric matrix in a nuclear-norm ball.
+
+    Every row is predicted with the matrix of the last step. Rows wait, as part of the state, until
+    there are enough of them for the next.
+    """
+
+    _augmented: ClassVar[bool]
+    """Whether position 0 is an always-on coordinate, and squares count."""
+
+    def __init__(self, loss: str, ball: NuclearBall) -> None:
+        if not isinstance(ball, NuclearBall):
+            raise HyperError(f"ball={ball!r} must be a NuclearBall")
+        self.loss = check_loss(loss)
+        self.ball = ball
+        self._spectrum = Spectrum(ball, squares=self._augmented)
+        self._reader = _core.DictReader()
+        self._positions: dict[int, int] = {}
+        self._rows = 0
+        self._next_feature = 0
+        self._waiting: list[Entries] = []
+        self._waiting_slopes: list[float] = []
+
+    # -- the linear part, if it is not in the matrix ------------------------------
+
+    def _linear_margin(self, features: list[int], values: list[float]) -> float:
+        return 0.0
+
+    @abstractmethod
+    def _learn_linear(self, features: list[int], values: list[float], slope: float) -> None: ...
+
+    # -- learning and predicting ------------------------------------------------
+
+    def learn_one(self, x: Features, y: float, weight: float = 1.0) -> float:
+        try:
+            row = self._reader.read_labelled(x, self._next_feature, self.loss, y, weight)
+            margins = self.learn_margins(Batch(*row))
+        except ValueError as error:
+            raise RowError(_without_row(error)) from None
+        except RefusedRow:
+            raise RowError(_core.TOO_LARGE) from None
+        if row[4][0] > 0:
+            self._reader.keep()
+        return float(_core.link(self.loss, margins)[0])
+
+    def margin_one(self, x: Features) -> float:
+        try:
+            return float(self.batch_margins(Batch(*self._reader.read(x, self._next_feature)))[0])
+        except ValueError as error:
+            raise RowError(_without_row(error)) from None
+        except RefusedRow:
+            raise RowError(_core.TOO_LARGE) from None
+
+    def batch_margins(self, batch: Batch) -> FloatArray:
+        margins = np.empty(len(batch))
+        for start in range(0, len(batch), _ROWS_AT_ONCE):
+            stop = min(start + _ROWS_AT_ONCE, len(batch))
+            margins[start:stop] = self._spectrum.margins(self._entries(batch, start, stop))
+            for row in range(start, start if self._augmented else stop):
+                margins[row] += self._linear_margin(*_listed(batch, row))
+        wrong = np.flatnonzero(~np.isfinite(margins))
+        return _complete(margins[: wrong[0]] if len(wrong) else margins, batch)
+
+    def learn_margins(self, batch: Batch) -> FloatArray:
+        try:
+            _core.check_targets(self.loss, batch.labels, batch.weights)
+        except ValueError as error:
+            raise _located(error, batch) from None
+        margins = np.empty(len(batch))
+        learned = np.flatnonzero(batch.weights > 0)
+        done = 0
+        while done < len(batch):
+            room = self._spectrum.block_rows - len(self._waiting_slopes)
+            last = int(np.searchsorted(learned, done)) + room - 1
+            stop = int(learned[last]) + 1 if last < len(learned) else len(batch)
+            part = self._learn_part(batch, done, stop)
+            margins[done : done + len(part)] = part
+            done += len(part)
+            if done < stop:
+                break
+        return _complete(margins[:done], batch)
+
+    def _learn_part(self, batch: Batch, start: int, stop: int) -> list[float]:
+        """Learns rows between two steps, then steps if it is time; stops before a bad row."""
+        entries = self._entries(batch, start, stop)
+        scores = self._spectrum.margins(entries).tolist()
+        sizes = self._spectrum.sensitivities(entries)
+        reach = (sizes + entries.sums(entries.values**2) + 1).tolist()
+        margins: list[float] = []
+        targets = zip(
+            scores,
+            sizes.tolist(),
+            reach,
+            batch.labels[start:stop].tolist(),
+            batch.weights[start:stop].tolist(),
+            strict=True,
+        )
+        for row, (score, size, most, label, weight) in enumerate(targets, start):
+            features, values = _listed(batch, row)
+            margin = score + self._linear_margin(features, values)
+            slope = weight * self._slope(margin, label) if abs(margin) < LARGEST else math.inf
+            if not slope * slope * most + self._spectrum.squared < LARGEST and weight > 0:
+                break
+            if not math.isfinite(margin):
+                break
+            margins.append(margin)
+            if weight > 0:
+                self._learn_linear(features, values, slope)
+                self._spectrum.squared += slope * slope * size
+                self._spectrum.inner += slope * score
+                self._waiting_slopes.append(slope)
+        self._wait(batch, start, start + len(margins), entries)
+        if len(self._waiting_slopes) == self._spectrum.block_rows:
+            self._spectrum.add(Entries.joined(self._waiting), np.array(self._waiting_slopes))
+            self._waiting, self._waiting_slopes = [], []
+            self._spectrum.step(len(self._positions) + self._augmented)
+        return margins
+
+    def _slope(self, margin: float, label: float) -> float:
+        """Of the loss, by the margin."""
+        if self.loss == "squared":
+            return margin - label
+        e = math.exp(-abs(margin))
+        return (1.0 if margin >= 0 else e) / (1.0 + e) - (label > 0)
+
+    def _entries(self, batch: Batch, start: int, stop: int) -> Entries:
+        """The rows over positions; a feature never learned has position -1."""
+        begin, end = int(batch.indptr[start]), int(batch.indptr[stop])
+        find = self._positions.get
+        positions = np.array(
+            [find(f, -1) for f in batch.indices[begin:end].tolist()], dtype=np.int64
+        )
+        indptr = batch.indptr[start : stop + 1] - begin
+        values = batch.values[begin:end].astype(np.float64)
+        if not self._augmented:
+            return Entries(indptr, positions, values)
+        heads = indptr[:-1]
+        return Entries(
+            indptr + np.arange(stop - start + 1),
+            np.insert(positions, heads, 0),
+            np.insert(values, heads, 1.0),
+        )
+
+    def _wait(self, batch: Batch, start: int, stop: int, entries: Entries) -> None:
+        """Keeps the learned rows for the next step and gives new features their positions."""
+        taught = np.zeros(len(entries), bool)
+        taught[: stop - start] = batch.weights[start:stop] > 0
+        if not taught.any():
+            return
+        begin, end = int(batch.indptr[start]), int(batch.indptr[start + len(taught)])
+        features = batch.indices[begin:end]
+        lengths = np.diff(batch.indptr[start : start + len(taught) + 1])
+        features = features[np.repeat(taught, lengths)]
+        rows = entries.rows(taught)
+        own = np.flatnonzero(rows.positions != 0) if self._augmented else slice(None)
+        for feature in features[rows.positions[own] < 0].tolist():
+            self._positions.setdefault(feature, len(self._positions) + self._augmented)
+        rows.positions[own] = [self._positions[f] for f in features.tolist()]
+        self._waiting.append(rows)
+        self._rows += int(taught.sum())
+        if len(features):
+            self._next_feature = max(self._next_feature, int(features.max()) + 1)
+
+    # -- looking into -----------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        return self._rows
+
+    @property
+    def names(self) -> _core.Names:
+        return self._reader.names
+
+    def use_names(self, names: _core.Names) -> None:
+        self._reader.names = names
+
+    @property
+    def features(self) -> npt.NDArray[np.uint32]:
+        """Every feature learned, the earliest first."""
+        return np.array(list(self._positions), dtype=np.uint32)
+
+    def _check_block(self, block: str) -> None:
+        if block not in self.blocks:
+            raise KeyError(f"{self.kind} has no block {block!r}, only {', '.join(self.blocks)}")
+
+    def _features_at(self, positions: IntArray) -> npt.NDArray[np.uint32]:
+        return self.features[positions - self._augmented]
+
+    def _pair_weights(self) -> tuple[npt.NDArray[np.uint32], FloatArray]:
+        """Of the pairs that have met in a row; the matrix has an entry for any other, too."""
+        low, high = self._spectrum.pairs()
+        pairs = (low < high) & (low >= int(self._augmented))
+        low, high = low[pairs], high[pairs]
+        keys = np.stack([self._features_at(low), self._features_at(high)], axis=1)
+        return keys, self._spectrum.entries(low, high)
+
+    # -- saving -----------------------------------------------------------------
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            "loss": self.loss,
+            "ball": self.ball.settings(),
+            "rows": self._rows,
+            "next_feature": self._next_feature,
+            "steps": self._spectrum.steps,
+            "terms": len(self._spectrum.weights),
+        }
+
+    def _tensors(self) -> modelfile.Tensors:
+        waiting = Entries.joined(self._waiting)
+        return self._spectrum.tensors() | {
+            "features": self.features,
+            "waiting.indptr": waiting.indptr,
+            "waiting.positions": waiting.positions.astype(np.uint32),
+            "waiting.values": waiting.values.astype(np.float32),
+            "waiting.slopes": np.array(self._waiting_slopes, np.float64),
+        }
+
+    def _restore(
+        self, settings: dict[str, Any], tensors: modelfile.Tensors, names: _core.Names
+    ) -> Self:
+        features = modelfile.tensor(tensors, "features", np.uint32, 1).tolist()
+        self._positions = {f: at for at, f in enumerate(features, int(self._augmented))}
+        if len(self._positions) != len(features):
+            raise ValueError("a feature occurs twice")
+        size = len(features) + self._augmented
+        steps = check_whole("steps", settings["steps"], least=0, most=2**63)
+        self._spectrum.restore(tensors, size, steps)
+        if settings["terms"] != len(self._spectrum.weights):
+            raise ValueError("the number of terms is not that of the settings")
+        self._restore_waiting(tensors, size)
+        self._rows = check_whole("rows", settings["rows"], least=0, most=2**63)
+        self._next_feature = check_whole(
+            "next_feature", settings["next_feature"], least=0, most=2**32
+        )
+        if self._next_feature <= max(features, default=-1):
+            raise ValueError("next_feature is taken")
+        self._reader.names = names
+        return self
+
+    def _restore_waiting(self, tensors: modelfile.Tensors, size: int) -> None:
+        indptr = modelfile.tensor(tensors, "waiting.indptr", np.int64, 1)
+        positions = modelfile.tensor(tensors, "waiting.positions", np.uint32, 1)
+        values = modelfile.tensor(tensors, "waiting.values", np.float32, 1)
+        slopes = modelfile.tensor(tensors, "waiting.slopes", np.float64, 1)
+        if len(indptr) != len(slopes) + 1 or len(slopes) >= self._spectrum.block_rows:
+            raise ValueError("the waiting rows do not fit together")
+        if indptr[0] != 0 or indptr[-1] != len(positions) or (np.diff(indptr) < 0).any():
+            raise ValueError("the waiting rows have no clear ends")
+        if len(values) != len(positions) or (len(positions) and positions.max() >= size):
+            raise ValueError("the waiting rows do not fit the features")
+        if not (np.isfinite(values).all() and np.isfinite(slopes).all()):
+            raise ValueError("a waiting row is not finite")
+        if len(slopes):
+            rows = Entries(indptr, positions.astype(np.int64), values.astype(np.float64))
+            self._waiting, self._waiting_slopes = [rows], slopes.tolist()
+
+
+def _listed(batch: Batch, row: int) -> tuple[list[int], list[float]]:
+    begin, end = batch.indptr[row], batch.indptr[row + 1]
+    return batch.indices[begin:end].tolist(), batch.values[begin:end].tolist()
