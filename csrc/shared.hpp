@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <shared_mutex>
 #include <utility>
@@ -11,6 +13,28 @@
 #include "row.hpp"
 
 namespace pqr {
+
+// First come, first served.
+class Turnstile {
+ public:
+  void lock() {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t ticket = next_++;
+    turn_.wait(lock, [&] { return serving_ == ticket; });
+  }
+  void unlock() {
+    {
+      const std::lock_guard lock(mutex_);
+      ++serving_;
+    }
+    turn_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable turn_;
+  std::uint64_t next_ = 0, serving_ = 0;
+};
 
 template <class Model>
 class Shared {
@@ -20,14 +44,14 @@ class Shared {
 
   std::size_t learn(const Rows& rows, double* margins) {
     return in_slices(rows, margins, [&](const Rows& slice, double* out) {
-      const std::unique_lock lock(mutex_);
+      const Alone alone(*this);
       return model_.learn(slice, out);
     });
   }
 
   std::size_t margin(const Rows& rows, double* margins) const {
     return in_slices(rows, margins, [&](const Rows& slice, double* out) {
-      const std::shared_lock lock(mutex_);
+      const Among among(*this);
       return model_.margin(slice, out);
     });
   }
@@ -35,12 +59,12 @@ class Shared {
   // All else, with the model to oneself or among readers.
   template <class Work>
   auto change(Work work) {
-    const std::unique_lock lock(mutex_);
+    const Alone alone(*this);
     return work(model_);
   }
   template <class Work>
   auto read(Work work) const {
-    const std::shared_lock lock(mutex_);
+    const Among among(*this);
     return work(model_);
   }
 
@@ -49,6 +73,25 @@ class Shared {
 
   Model model_;
   mutable std::shared_mutex mutex_;
+  mutable Turnstile turnstile_;
+
+  // The lock lets readers pass a waiting writer, so both queue for it.
+  struct Alone {
+    const Shared& of;
+    explicit Alone(const Shared& s) : of(s) {
+      const std::lock_guard turn(of.turnstile_);
+      of.mutex_.lock();
+    }
+    ~Alone() { of.mutex_.unlock(); }
+  };
+  struct Among {
+    const Shared& of;
+    explicit Among(const Shared& s) : of(s) {
+      const std::lock_guard turn(of.turnstile_);
+      of.mutex_.lock_shared();
+    }
+    ~Among() { of.mutex_.unlock_shared(); }
+  };
 
   template <class Work>
   static std::size_t in_slices(const Rows& rows, double* margins, Work work) {

@@ -74,7 +74,11 @@ class DictRow {
     row_ = RowBuffer{};
     unknown_.clear();
     PyObject *key = nullptr, *value = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(dict.ptr(), &at, &key, &value);) add(key, value, names);
+    for (Py_ssize_t at = 0; PyDict_Next(dict.ptr(), &at, &key, &value);) {
+      // A value's own __float__ may change the dict: both must outlive it.
+      const nb::object held_key = nb::borrow(key), held_value = nb::borrow(value);
+      add(key, value, names);
+    }
     std::sort(unknown_.begin(), unknown_.end());
     next_feature_ = std::max(next_feature, names.next_feature());
     for (const std::uint32_t index : row_.indices) {  // numbers may stand beside names

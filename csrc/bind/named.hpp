@@ -92,18 +92,20 @@ class Named {
   double learn_dict(nb::handle x, double label, double weight) {
     check_label(0, loss_, label);
     check_weight(0, weight);
-    dict_.read(x, names_, next_feature());
+    DictRow dict;
+    dict.read(x, names_, next_feature());
     double margin = 0.0;
-    if (model_.learn(dict_.labelled(label, static_cast<float>(weight)), &margin) == 0) {
+    if (model_.learn(dict.labelled(label, static_cast<float>(weight)), &margin) == 0) {
       refuse(too_large);
     }
-    if (static_cast<float>(weight) > 0.0f) dict_.keep(names_);
+    if (static_cast<float>(weight) > 0.0f) dict.keep(names_);
     return link(loss_, margin);
   }
 
   double margin_dict(nb::handle x) {
     double margin = 0.0;
-    if (model_.margin(dict_.read(x, names_, next_feature()), &margin) == 0) refuse(too_large);
+    DictRow dict;
+    if (model_.margin(dict.read(x, names_, next_feature()), &margin) == 0) refuse(too_large);
     return margin;
   }
 
@@ -133,7 +135,6 @@ class Named {
 
  private:
   Names names_;
-  DictRow dict_;
 };
 
 // PQR, LR and QR.
