@@ -133,7 +133,7 @@ class DiFacto:
         """Those that take part; where the linear weight is zero, none."""
         none = np.zeros(0)
         return {
-            i: self.factors.get(i, none) if self.lr.weight(("linear", i)) != 0 else none
+            i: self.factors.get(i, none) if self.lr.optimizer.weight(("linear", i)) != 0 else none
             for i in row
         }
 

@@ -202,7 +202,7 @@ def test_merging_terms_does_not_break_resuming(kind: Any) -> None:
     ("make", "said"),
     [
         (lambda: NuclearBall(radius=0), "radius=0 must be a number > 0"),
-        (lambda: NuclearBall(radius=1e31), "radius=1e[+]31 must be from 1e-30 to 1e30"),
+        (lambda: NuclearBall(radius=1e31), "radius=1e[+]31 must be from 1e-12 to 1e12"),
         (lambda: NuclearBall(eta=-1), "eta=-1 must be a number > 0"),
         (lambda: NuclearBall(block_rows=0), "block_rows=0 must be a whole number >= 1"),
         (lambda: NuclearBall(block_rows=1.5), "block_rows=1.5 must be a whole number"),  # type: ignore[arg-type]
@@ -295,7 +295,7 @@ def test_the_command_trains_resumes_and_inspects(
     ("flags", "said"),
     [
         ("--model cfm --order 3", "--order needs --model pqr: cfm has no separation"),
-        ("--model cfm --interaction-scale 1", "--interaction-scale is not an option of cfm"),
+        ("--model cfm --interaction-scale 1", "--interaction-scale needs --model pqr or qr"),
         ("--model cfm --schedule fixed", "--schedule is not an option of ftrl"),
         ("--model cfm --optimizer ogd", "--optimizer must be ftrl"),
         ("--model ccfm --alpha 0.1", "--alpha is not an option of ccfm"),

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
 from pqrlearn import _core
-from pqrlearn.errors import ModelFileError
 
 ROOT = Path(__file__).parent.parent
 CORPUS = ROOT / "fuzz" / "corpus"
 TEXTS = sorted((CORPUS / "libsvm").iterdir())
-UNSOLVED = {"found-alpha-too-small", "found-eta-too-large", "found-root-n-too-large"}
 TOO_LONG = "the line is longer than 64 MiB"  # no corpus should hold one
 
 
@@ -70,13 +66,10 @@ def test_random_libsvm_text_keeps_every_promise(target: Path, tmp_path: Path) ->
     subprocess.run([target, *flags, words, tmp_path, CORPUS / "libsvm"], check=True)
 
 
-def known_models() -> Iterator[Any]:
-    for path in sorted((CORPUS / "models").glob("*.pqr")):
-        unsolved = pytest.mark.xfail(raises=ModelFileError, reason="learns what does not load")
-        yield pytest.param(path, id=path.stem, marks=unsolved if path.stem in UNSOLVED else ())
+MODELS = sorted((CORPUS / "models").glob("*.pqr"))
 
 
-@pytest.mark.parametrize("path", list(known_models()))
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
 def test_the_corpus_of_models_replays(path: Path, fuzz_models: ModuleType, tmp_path: Path) -> None:
     fuzz_models.try_file(path.read_bytes(), tmp_path / "model.pqr", save=True)
 

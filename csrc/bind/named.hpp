@@ -162,7 +162,8 @@ class NamedModel : public Named<Model> {
       refuse(block + ": keys and slots do not fit together");
     }
     for (std::size_t i = 0; i < slots.size(); ++i) {
-      if (!std::isfinite(slots.data()[i]) || (i % 2 == 1 && slots.data()[i] < 0.0f)) {
+      const float value = slots.data()[i];  // z, then root_n, whose square must be a float too
+      if (!(std::fabs(value) <= (i % 2 == 0 ? 1e30f : 1e18f)) || (i % 2 == 1 && value < 0.0f)) {
         refuse(block + ": a slot is not a state that learning can reach");
       }
     }

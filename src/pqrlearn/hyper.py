@@ -57,14 +57,22 @@ def check_number(name: str, value: object, *, above: float | None = None) -> flo
     return float(value)  # type: ignore[arg-type]
 
 
+def check_rate(name: str, value: object, *, above: float | None = None) -> float:
+    """`check_number` within bounds that keep what is learned within a 32-bit float."""
+    rate = check_number(name, value, above=above)
+    if rate and not 1e-12 <= rate <= 1e12:
+        raise HyperError(f"{name}={value!r} must be from 1e-12 to 1e12")
+    return rate
+
+
 def check_interaction_scale(factor: float | None) -> float | None:
     """None leaves interaction values as they are; f multiplies them by f / √(how many they are)."""
-    return None if factor is None else check_number("interaction_scale", factor, above=0)
+    return None if factor is None else check_rate("interaction_scale", factor, above=0)
 
 
 def check_radius(radius: float | None) -> float:
     """As a number: no bound is infinity."""
-    return math.inf if radius is None else check_number("radius", radius, above=0)
+    return math.inf if radius is None else check_rate("radius", radius, above=0)
 
 
 def check_whole(name: str, value: object, *, least: int, most: int | None = None) -> int:
@@ -117,9 +125,9 @@ class Ftrl(Optimizer):
     l2: float = 0.0
 
     def __post_init__(self) -> None:
-        check_number("alpha", self.alpha, above=0)
+        check_rate("alpha", self.alpha, above=0)
         for name in ("beta", "l1", "l2"):
-            check_number(name, getattr(self, name))
+            check_rate(name, getattr(self, name))
 
     def rates(self) -> list[float]:
         return [self.alpha, self.beta, self.l1, self.l2]
@@ -139,7 +147,7 @@ class Ogd(Optimizer):
     radius: float | None = None
 
     def __post_init__(self) -> None:
-        check_number("eta", self.eta, above=0)
+        check_rate("eta", self.eta, above=0)
         if self.schedule not in SCHEDULES:
             raise HyperError(f"schedule={self.schedule!r} must be one of {', '.join(SCHEDULES)}")
         check_radius(self.radius)
@@ -160,7 +168,7 @@ class FtrlGeneral(Optimizer):
     radius: float | None = None
 
     def __post_init__(self) -> None:
-        check_number("eta", self.eta, above=0)
+        check_rate("eta", self.eta, above=0)
         check_radius(self.radius)
 
     def rates(self) -> list[float]:
@@ -183,13 +191,13 @@ class Descent(Optimizer):
     factor_l2: float | None = None
 
     def __post_init__(self) -> None:
-        check_number("eta", self.eta, above=0)
-        check_number("l1", self.l1)
-        check_number("l2", self.l2)
+        check_rate("eta", self.eta, above=0)
+        check_rate("l1", self.l1)
+        check_rate("l2", self.l2)
         if self.factor_eta is not None:
-            check_number("factor_eta", self.factor_eta, above=0)
+            check_rate("factor_eta", self.factor_eta, above=0)
         if self.factor_l2 is not None:
-            check_number("factor_l2", self.factor_l2)
+            check_rate("factor_l2", self.factor_l2)
 
     @property
     def decays(self) -> bool:
@@ -219,7 +227,7 @@ class AdaGrad(Descent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("beta", self.beta, above=0)
+        check_rate("beta", self.beta, above=0)
 
 
 @dataclass(frozen=True)
@@ -264,9 +272,7 @@ class NuclearBall:
 
     def __post_init__(self) -> None:
         for name in ("radius", "eta"):
-            value = check_number(name, getattr(self, name), above=0)
-            if not 1e-30 <= value <= 1e30:
-                raise HyperError(f"{name}={value!r} must be from 1e-30 to 1e30")
+            check_rate(name, getattr(self, name), above=0)
         check_whole("block_rows", self.block_rows, least=1)
 
     def settings(self) -> dict[str, Any]:
