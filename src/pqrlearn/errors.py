@@ -5,6 +5,7 @@ PqrError                    1
 ├── DataError               3   input that cannot be used: an empty file, a broken archive
 │   └── RowError            3   one row of it, with file, line and byte where they are known
 │       └── RefusedRow      3   a good row whose values are too large for the model
+├── MissingExtra            1   a library that only some need, and that is not installed
 └── ModelFileError          4   a file that is not a usable model or separation
     ├── NotAModel               foreign bytes
     ├── WrongVersion            written by a newer pqrlearn
@@ -66,6 +67,17 @@ class RefusedRow(RowError):
 
 def _row_error(message: str, where: dict[str, object]) -> RowError:
     return RowError(message, **where)  # type: ignore[arg-type]
+
+
+class MissingExtra(PqrError, ImportError):
+    """A library that only some need, and that is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        self.what, self.extra = what, extra
+        super().__init__(f'{what} need an extra: pip install "pqrlearn[{extra}]"')
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (MissingExtra, (self.what, self.extra))
 
 
 class ModelFileError(PqrError, ValueError):
