@@ -30,8 +30,8 @@ from mutations import mutations, truncations
 import pqrlearn
 from pqrlearn import LR, PQR, QR, Batch, Separation, modelfile
 from pqrlearn.errors import ModelFileError, RowError
-from pqrlearn.hyper import FtrlGeneral, Ogd
-from pqrlearn.learners import Learner
+from pqrlearn.hyper import FtrlGeneral, NuclearBall, Ogd
+from pqrlearn.learners import CCFM, CFM, Learner
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
@@ -55,8 +55,10 @@ BATCH = Batch.from_rows(
 
 
 def seeds() -> list[bytes]:
-    """The golden files, and a model for each optimizer that they have not got."""
-    models = [
+    """The golden files, and a model for each kind and optimizer that they have not got."""
+    models: list[Learner] = [
+        CFM("squared", ball=NuclearBall(block_rows=2)),
+        CCFM("squared", NuclearBall(block_rows=3)),
         LR("squared", Ogd(eta=0.5, radius=0.25)),
         QR("squared", Ogd(schedule="fixed")),
         PQR(Separation.top_k(ROWS, 3), "squared", FtrlGeneral(radius=0.5)),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from command import Result, clicks, failure, ok, run, write_rows
+from command import PQR as PQR_COMMAND
+from command import Result, clicks, failure, message, ok, run, write_rows
 from pqrlearn import PQR, Separation
 
 ROWS = clicks(seed=51, rows=200)
@@ -49,6 +51,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("train rows -o out --order 9999999999", "order=9999999999 must be a whole number"),
         ("train rows -o out --sample-rows 0", "'0' is neither 'all' nor a whole number"),
         ("train rows -o out --interaction-scale 0", "interaction_scale=0.0 must be a number > 0"),
+        ("train rows -o out --every 10", "--every needs --checkpoint"),
+        ("train rows -o out --checkpoint out", "must be different files"),
         ("train rows -o out --model lr --order 3", "--order needs --model pqr"),
         ("train rows -o out --model lr --interaction-scale 1", "needs --model pqr or qr"),
         ("train rows -o out --model lr --rank 3", "--rank needs --model fm"),
@@ -333,3 +337,17 @@ def test_every_command_refuses_bad_model_files(
     said = failure(4, "train", rows, "--separation", folder / "model.pqr", "-o", output)
     assert "a pqr model, not a separation" in said
     assert not output.exists()
+
+
+def test_a_closed_standard_output_is_one_line(folder: Path) -> None:
+    command = f"exec {PQR_COMMAND} inspect {folder / 'model.pqr'} >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert message(done.stderr.decode()).startswith("standard output is closed")
+
+
+def test_a_full_standard_output_is_one_line(folder: Path) -> None:
+    command = f"exec {PQR_COMMAND} inspect {folder / 'model.pqr'} >/dev/full"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert "No space left on device" in message(done.stderr.decode())

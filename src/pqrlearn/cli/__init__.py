@@ -72,6 +72,8 @@ def _print_version(context: click.Context) -> None:
 def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]  # anywhere
     debug = len(arguments) < len(sys.argv) - 1
+    if sys.stdout is None:
+        _fail("standard output is closed: there is nowhere to print results", 1, debug)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name outside its letters is shown escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -142,8 +142,8 @@ def _known(model: Learner, given: dict[str, Any]) -> dict[str, Any]:
         "order": separation and separation.order,
         "min_count": _repeated_min_count(separation, given["min_count"]),
         "separation": _repeated_separation(separation, given["separation"]),
-        "interaction_scale": "none" if scale is None else scale,
-        "bias": kept.get("bias", True),
+        "interaction_scale": "none" if "interaction_scale" in kept and scale is None else scale,
+        "bias": kept.get("bias"),
         "names": _repeated_names(model, given["names"]),
     }
 

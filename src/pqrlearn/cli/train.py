@@ -25,6 +25,9 @@ from pqrlearn.progressive import Pass, finite, learn, peak_memory
 from pqrlearn.rows import Batch
 from pqrlearn.separation import Counts, Separation, at_most, enterable, first_rows
 
+EVERY = 1_000_000
+"""Rows from one checkpoint to the next."""
+
 
 @click.command(short_help="Learn a model from files, one row at a time.")
 @options.files
@@ -61,10 +64,8 @@ from pqrlearn.separation import Counts, Separation, at_most, enterable, first_ro
 @click.option(
     "--every",
     type=click.IntRange(min=1),
-    default=1_000_000,
-    show_default=True,
     metavar="ROWS",
-    help="How often to write the checkpoint.",
+    help=f"How often to write the checkpoint. Default: {EVERY:,}.",
 )
 @options.bad_rows
 @options.quiet
@@ -77,6 +78,8 @@ def train(files: tuple[str, ...], **given: Any) -> None:
     """
     if given["bad_rows"] and given["on_bad_row"] != "skip":
         raise click.UsageError("--bad-rows needs --on-bad-row skip")
+    if given["every"] and not given["checkpoint"]:
+        raise click.UsageError("--every needs --checkpoint")
     _refuse_to_overwrite(files, given["output"], given["bad_rows"], given["checkpoint"])
     for path in filter(None, (given["output"], given["checkpoint"])):
         check_writable(path)
@@ -91,6 +94,7 @@ class _Run:
 
     def __init__(self, files: list[str], given: dict[str, Any]) -> None:
         self.given = given
+        self.every = given["every"] or EVERY
         self.results: dict[int, Pass] = {}  # by number of the pass, from 1
         self.counted: tuple[Counts, float] | None = None
         self._buffered: list[Batch] = []
@@ -182,7 +186,7 @@ class _Run:
         if self.progress.rows:
             batches = skip(batches, self.progress.rows)
         if self.given["checkpoint"]:
-            batches = cut(batches, self.given["every"], self.progress.rows)
+            batches = cut(batches, self.every, self.progress.rows)
         return self._counted_in(batches)
 
     def _counted_in(self, batches: Iterator[Batch]) -> Iterator[Batch]:
@@ -194,7 +198,7 @@ class _Run:
         """Writes the checkpoint after the last row of every `--every`, then shows progress."""
 
         def after_batch(metrics: Metrics) -> None:
-            if self.given["checkpoint"] and self.progress.rows % self.given["every"] == 0:
+            if self.given["checkpoint"] and self.progress.rows % self.every == 0:
                 self.learner.save(self.given["checkpoint"], progress=self.progress.settings())
             watch(metrics)
 
@@ -284,7 +288,10 @@ def _emptied(batches: list[Batch]) -> Iterator[Batch]:
 
 
 def _refuse_to_overwrite(files: tuple[str, ...], *outputs: str | None) -> None:
-    """A slip of the hand must not cost the data."""
+    """A slip of the hand must not cost the data, nor one result another."""
+    written = [os.path.abspath(output) for output in outputs if output]
+    if len(set(written)) < len(written):
+        raise click.UsageError("--output, --bad-rows and --checkpoint must be different files")
     for output in filter(None, outputs):
         if any(os.path.exists(f) and os.path.exists(output) and samefile(f, output) for f in files):
             raise click.UsageError(f"{output} is an input: it would be overwritten")
