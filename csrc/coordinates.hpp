@@ -12,44 +12,49 @@ namespace pqr {
 
 struct Coordinates {
   std::size_t size = 0;
-  std::vector<Slot<float>*> slots;
-  std::vector<float> x, z, root_n, w;
+  std::vector<Slot<float>*> places;
+  std::vector<Slot<float>> slots;
+  std::vector<float> x, w;
 
   void reserve(std::size_t most) {
     size = 0;
     most = (most + lanes - 1) / lanes * lanes;
     if (slots.size() >= most) return;
+    places.resize(most);
     slots.resize(most);
-    for (auto* array : {&x, &z, &root_n, &w}) array->resize(most);
+    x.resize(most);
+    w.resize(most);
   }
 
   // Pads with nothing, to whole lanes; returns how many that makes.
   std::size_t pad() {
     std::size_t end = size;
-    for (; end % lanes != 0; ++end) x[end] = z[end] = root_n[end] = 0.0f;
+    for (; end % lanes != 0; ++end) {
+      x[end] = 0.0f;
+      slots[end] = {};
+    }
     return end;
   }
 
-  void scatter() {
-    Slot<float>* const* to = slots.data();
-    const float *from_z = z.data(), *from_root_n = root_n.data();
-    for (std::size_t i = 0, n = size; i < n; ++i) *to[i] = {from_z[i], from_root_n[i]};
+  void scatter() const {
+    Slot<float>* const* to = places.data();
+    const Slot<float>* from = slots.data();
+    for (std::size_t i = 0, n = size; i < n; ++i) *to[i] = from[i];
   }
 };
 
 // Adds coordinates through plain pointers, which stay in registers.
 struct Cursor {
-  Slot<float>** slots;
-  float *x, *z, *root_n;
+  Slot<float>** places;
+  Slot<float>* slots;
+  float* x;
   std::size_t size = 0;
 
-  explicit Cursor(Coordinates& c)
-      : slots(c.slots.data()), x(c.x.data()), z(c.z.data()), root_n(c.root_n.data()) {}
+  explicit Cursor(Coordinates& c) : places(c.places.data()), slots(c.slots.data()), x(c.x.data()) {}
 
-  void add(Slot<float>* slot, float value) {
-    slots[size] = slot;
-    z[size] = slot->z;
-    root_n[size] = slot->root_n;
+  void add(Slot<float>* place, float value) {
+    places[size] = place;
+    slots[size] = *place;
     x[size++] = value;
   }
 };

@@ -68,9 +68,8 @@ bool Difacto::learn_row(const Row& row, Scratch& scratch, double label, float we
 
 double Difacto::margin_row(const Row& row, Scratch& scratch) const {
   gather(row, scratch);
-  const double linear =
-      Linear::weigh(avx2_, settings_.linear.each(), scratch.z.data(), scratch.root_n.data(),
-                    scratch.x.data(), scratch.w.data(), padded(row.size));
+  const double linear = Linear::weigh(avx2_, settings_.linear.each(), scratch.slots.data(),
+                                      scratch.x.data(), scratch.w.data(), padded(row.size));
   scratch.terms.clear();
   for (std::size_t i = 0; i < row.size; ++i) {
     if (scratch.w[i] == 0.0f) continue;  // masked, not dropped
@@ -84,15 +83,11 @@ double Difacto::margin_row(const Row& row, Scratch& scratch) const {
 
 // Slots side by side; that of a feature never learned is initial, so it weighs nothing.
 void Difacto::gather(const Row& row, Scratch& scratch) const {
-  for (auto* array : {&scratch.z, &scratch.root_n, &scratch.w, &scratch.x}) {
-    array->assign(padded(row.size), 0.0f);
-  }
+  scratch.slots.assign(padded(row.size), {});
+  for (auto* array : {&scratch.w, &scratch.x}) array->assign(padded(row.size), 0.0f);
   for (std::size_t i = 0; i < row.size; ++i) {
     scratch.x[i] = row.values[i];
-    if (const Entry* entry = entries_.find(row.indices[i])) {
-      scratch.z[i] = entry->slot.z;
-      scratch.root_n[i] = entry->slot.root_n;
-    }
+    if (const Entry* entry = entries_.find(row.indices[i])) scratch.slots[i] = entry->slot;
   }
 }
 
@@ -102,12 +97,12 @@ void Difacto::step(const Row& row, Scratch& scratch, double slope) {
   for (const Term& term : scratch.terms) {
     scratch.products.step(avx2_, descent, true, term, common);
   }
-  Linear::step(avx2_, settings_.linear.each(), scratch.z.data(), scratch.root_n.data(),
-               scratch.x.data(), scratch.w.data(), common, padded(row.size));
+  Linear::step(avx2_, settings_.linear.each(), scratch.slots.data(), scratch.x.data(),
+               scratch.w.data(), common, padded(row.size));
   for (std::size_t i = 0; i < row.size; ++i) {
     bool moved = false;
     Entry& entry = *entries_.make(row.indices[i], moved);
-    entry.slot = {scratch.z[i], scratch.root_n[i]};
+    entry.slot = scratch.slots[i];
     count(row.indices[i], entry);
   }
   if (!settings_.bias) return;

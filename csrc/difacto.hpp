@@ -74,7 +74,8 @@ class Difacto {
   };
   // What one row needs, kept from row to row for its memory.
   struct Scratch {
-    std::vector<float> z, root_n, w, x;
+    std::vector<Slot<float>> slots;
+    std::vector<float> w, x;
     std::vector<Term> terms;  // of the features whose factors take part
     Products products;
   };

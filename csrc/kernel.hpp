@@ -35,11 +35,13 @@ PQR_INLINE double sum_of_products(const float* w, const float* x, std::size_t si
   return even + odd;
 }
 
-// Sum of squares, in double: `lanes` strided partial sums, then the same tree.
-inline double sum_of_squares(const float* z, std::size_t size) {
+// Sum of the squares of z, in double: `lanes` strided partial sums, then the same tree.
+inline double sum_of_squares(const Slot<float>* slots, std::size_t size) {
   double part[lanes] = {};
   for (std::size_t i = 0; i < size; i += lanes) {
-    for (std::size_t l = 0; l < lanes; ++l) part[l] += double{z[i + l]} * double{z[i + l]};
+    for (std::size_t l = 0; l < lanes; ++l) {
+      part[l] += double{slots[i + l].z} * double{slots[i + l].z};
+    }
   }
   return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
 }
@@ -48,51 +50,47 @@ inline double sum_of_squares(const float* z, std::size_t size) {
 template <class Each>
 struct Kernel {
   // w = weight(slot); returns w . x
-  static PQR_INLINE double weigh_any(const Each& each, const float* __restrict z,
-                                     const float* __restrict root_n, const float* __restrict x,
-                                     float* __restrict w, std::size_t size) {
-    for (std::size_t i = 0; i < size; ++i) w[i] = each.weight({z[i], root_n[i]});
+  static PQR_INLINE double weigh_any(const Each& each, const Slot<float>* __restrict slots,
+                                     const float* __restrict x, float* __restrict w,
+                                     std::size_t size) {
+    for (std::size_t i = 0; i < size; ++i) w[i] = each.weight(slots[i]);
     return sum_of_products(w, x, size);
   }
 
   // slot = step(slot, w, slope * x)
-  static PQR_INLINE void step_any(const Each& each, float* __restrict z, float* __restrict root_n,
+  static PQR_INLINE void step_any(const Each& each, Slot<float>* __restrict slots,
                                   const float* __restrict x, const float* __restrict w, float slope,
                                   std::size_t size) {
-    for (std::size_t i = 0; i < size; ++i) {
-      const Slot<float> next = each.step({z[i], root_n[i]}, w[i], slope * x[i]);
-      z[i] = next.z;
-      root_n[i] = next.root_n;
-    }
+    for (std::size_t i = 0; i < size; ++i) slots[i] = each.step(slots[i], w[i], slope * x[i]);
   }
 
 #ifdef PQR_AVX2
-  PQR_AVX2 static double weigh_avx2(const Each& each, const float* z, const float* root_n,
-                                    const float* x, float* w, std::size_t size) {
-    return weigh_any(each, z, root_n, x, w, size);
+  PQR_AVX2 static double weigh_avx2(const Each& each, const Slot<float>* slots, const float* x,
+                                    float* w, std::size_t size) {
+    return weigh_any(each, slots, x, w, size);
   }
-  PQR_AVX2 static void step_avx2(const Each& each, float* z, float* root_n, const float* x,
+  PQR_AVX2 static void step_avx2(const Each& each, Slot<float>* slots, const float* x,
                                  const float* w, float slope, std::size_t size) {
-    step_any(each, z, root_n, x, w, slope, size);
+    step_any(each, slots, x, w, slope, size);
   }
 #endif
 
-  static double weigh(bool avx2, const Each& each, const float* z, const float* root_n,
-                      const float* x, float* w, std::size_t size) {
+  static double weigh(bool avx2, const Each& each, const Slot<float>* slots, const float* x,
+                      float* w, std::size_t size) {
 #ifdef PQR_AVX2
-    if (avx2) return weigh_avx2(each, z, root_n, x, w, size);
+    if (avx2) return weigh_avx2(each, slots, x, w, size);
 #endif
     (void)avx2;
-    return weigh_any(each, z, root_n, x, w, size);
+    return weigh_any(each, slots, x, w, size);
   }
 
-  static void step(bool avx2, const Each& each, float* z, float* root_n, const float* x,
-                   const float* w, float slope, std::size_t size) {
+  static void step(bool avx2, const Each& each, Slot<float>* slots, const float* x, const float* w,
+                   float slope, std::size_t size) {
 #ifdef PQR_AVX2
-    if (avx2) return step_avx2(each, z, root_n, x, w, slope, size);
+    if (avx2) return step_avx2(each, slots, x, w, slope, size);
 #endif
     (void)avx2;
-    step_any(each, z, root_n, x, w, slope, size);
+    step_any(each, slots, x, w, slope, size);
   }
 };
 

@@ -226,8 +226,8 @@ void Model::collect(const Expansion& e, Coordinates& coordinates, Slots slots) {
 template <class Optimizer>
 double Model::weigh(const Optimizer& chosen, Coordinates& c) const {
   const auto each = chosen.each();
-  const double sum = Kernel<decltype(each)>::weigh(avx2_, each, c.z.data(), c.root_n.data(),
-                                                   c.x.data(), c.w.data(), c.pad());
+  const double sum =
+      Kernel<decltype(each)>::weigh(avx2_, each, c.slots.data(), c.x.data(), c.w.data(), c.pad());
   return settings_.bias ? chosen.bias().weight(bias) + sum : sum;
 }
 
@@ -241,15 +241,17 @@ bool Model::step(Optimizer& chosen, const Expansion& expansion, Coordinates& c, 
   const auto each = chosen.each();
   const std::size_t size = c.pad();
   double change = 0.0;  // of the squared norm
-  if constexpr (Optimizer::has_norm) change -= sum_of_squares(c.z.data(), size) + bias.z * bias.z;
-  Kernel<decltype(each)>::step(avx2_, each, c.z.data(), c.root_n.data(), c.x.data(), c.w.data(),
+  if constexpr (Optimizer::has_norm)
+    change -= sum_of_squares(c.slots.data(), size) + bias.z * bias.z;
+  Kernel<decltype(each)>::step(avx2_, each, c.slots.data(), c.x.data(), c.w.data(),
                                static_cast<float>(slope), size);
   c.scatter();
   if (settings_.bias) {
     const auto always = chosen.bias();
     bias = always.step(bias, always.weight(bias), slope);
   }
-  if constexpr (Optimizer::has_norm) change += sum_of_squares(c.z.data(), size) + bias.z * bias.z;
+  if constexpr (Optimizer::has_norm)
+    change += sum_of_squares(c.slots.data(), size) + bias.z * bias.z;
   chosen.end_row(change);
   if constexpr (std::is_same_v<Optimizer, Ogd>) {
     if (chosen.wants_rescaling()) rescale(chosen.take_scale());

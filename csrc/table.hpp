@@ -28,13 +28,15 @@ inline void fetch(const void* address) {
 
 // Open addressing in buckets of five keys with their values: for slots of eight
 // bytes a bucket is one cache line, and a look-up compares five keys at once. Keys
-// are all of uint32 but the last. When `universe` keys are few, or fit into the
-// memory of the next size, it is a plain array indexed by key.
+// are all of uint32 but the last. When `universe` keys are few, or fit into four
+// times the memory of the next size, it is a plain array indexed by key: faster,
+// and frequent keys, which are the small ones, then lie together.
 template <class T>
 class HashTable {
  public:
   static constexpr std::uint32_t none = 0xFFFFFFFFu;
   static constexpr std::uint32_t few = 1024;
+  static constexpr std::uint32_t generous = 4;
 
   // The array, once it is one: the value of key k is array()[k].
   T* array() const { return direct() ? values() : nullptr; }
@@ -155,7 +157,8 @@ class HashTable {
   void grow(std::uint32_t universe) {
     HashTable bigger;
     const std::uint64_t size = size_ == 0 ? 1 : 2 * std::uint64_t{size_};
-    if (universe <= few || universe * std::uint64_t{sizeof(T)} <= size * sizeof(Bucket)) {
+    if (universe <= few ||
+        universe * std::uint64_t{sizeof(T)} <= generous * size * sizeof(Bucket)) {
       bigger.memory_.reset(allocated(universe * sizeof(T)));
       bigger.size_ = universe;
       bigger.used_ = direct_mark;
