@@ -7,11 +7,21 @@ from typing import Protocol
 
 from pqrlearn.readers.ahead import ahead
 from pqrlearn.readers.libsvm import LibsvmReader, format_batch
-from pqrlearn.readers.names import read_names
+from pqrlearn.readers.names import Names, format_names, read_names
 from pqrlearn.readers.source import Source, open_source
 from pqrlearn.rows import Batch
 
-__all__ = ["LibsvmReader", "Reader", "Source", "ahead", "format_batch", "open_source", "read_names"]
+__all__ = [
+    "LibsvmReader",
+    "Names",
+    "Reader",
+    "Source",
+    "ahead",
+    "format_batch",
+    "format_names",
+    "open_source",
+    "read_names",
+]
 
 
 class Reader(Protocol):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from itertools import chain
 
-from pqrlearn import _core
+from pqrlearn._core import Names
 from pqrlearn.errors import RowError
 from pqrlearn.readers.source import open_source, whole_lines
 
+__all__ = ["Names", "format_names", "read_names"]
 
-def read_names(path: str | os.PathLike[str]) -> _core.Names:
+
+def read_names(path: str | os.PathLike[str]) -> Names:
     """The dictionary in a file; blank lines are passed over, a name may hold spaces."""
-    names = _core.Names()
+    names = Names()
     with open_source(path) as source:
         texts = (bytes(text) for _, text in whole_lines(source, 1 << 20))
         lines = chain.from_iterable(text.splitlines() for text in texts)
@@ -22,7 +25,13 @@ def read_names(path: str | os.PathLike[str]) -> _core.Names:
     return names
 
 
-def _add(names: _core.Names, line: bytes, path: str, number: int) -> None:
+def format_names(names: Names) -> Iterator[bytes]:
+    """The lines of the file that `read_names` reads, for names numbered from 0 on."""
+    for index in range(len(names)):
+        yield f"{index} {names.name(index)}\n".encode()
+
+
+def _add(names: Names, line: bytes, path: str, number: int) -> None:
     def wrong(message: str, byte: int = 1) -> RowError:
         return RowError(message, path=path, line=number, byte=byte)
 

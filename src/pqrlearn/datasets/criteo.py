@@ -1,0 +1,62 @@
+"""Criteo Display Advertising Challenge: seven days of clicks, 13 counts and 26 categories a row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from pqrlearn.datasets.base import DataSet, Layout
+from pqrlearn.datasets.table import Field, Rows, click, matching, optional, read_columns, whole
+from pqrlearn.readers import Names, Source
+from pqrlearn.rows import Batch
+
+
+def count(name: str) -> Field:
+    """Counts above 2 by floor(log²), named by the counts that fall together; others as they are.
+
+    >>> count("I5")("9"), count("I5")("2"), count("I5")("-1")
+    ('I5=8..9', 'I5=2', 'I5=-1')
+    """
+    checked = whole(name)
+
+    def field(cell: str) -> str:
+        feature, value = checked(cell), int(cell)
+        return feature if value <= 2 else f"{name}={_bucket(value)}"
+
+    return field
+
+
+def _bucket(value: int) -> str:
+    square = math.floor(math.log(value) ** 2)
+    low, above = (math.ceil(math.exp(math.sqrt(edge))) for edge in (square, square + 1))
+    return f"{low}..{above - 1}" if above - 1 > low else str(low)
+
+
+FIELDS = [
+    *(optional(count(f"I{at}")) for at in range(1, 14)),
+    *(optional(matching(f"C{at}", "[0-9a-f]{8}", "8 hex digits")) for at in range(1, 27)),
+]
+
+
+def read(sources: Sequence[Source], names: Names) -> Iterator[Batch]:
+    rows = Rows(names, (0, click), list(enumerate(FIELDS, 1)), digits={})
+    for table in read_columns(sources[0], 1 + len(FIELDS), "\t"):
+        yield rows.batch(table)
+
+
+CRITEO = DataSet(
+    name="criteo",
+    title="Criteo",
+    loss="logistic",
+    rows=45_840_617,
+    features=None,
+    licence="Criteo's terms: research only, no passing on",
+    source="https://www.kaggle.com/c/criteo-display-ad-challenge",
+    folders=("criteo",),
+    layouts=tuple(
+        Layout((name,), read) for name in ("train.txt", "train.txt.gz", "train_sample.txt")
+    ),
+    paper_title="Criteo",
+    paper_rows=51_882_752,
+    paper_features=1_000_000,
+)
