@@ -22,23 +22,33 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     Permissions are those of the old file, or what the umask says, whoever does the writing.
     """
     target = Path(path)
-    room = None
     try:
-        _clear_up(target)
-        room = _room_beside(target)
-        beside = room / target.name
-        beside.touch()
-        mode = (target if target.exists() else beside).stat().st_mode
-        yield beside
-        _sync(beside)
-        beside.chmod(stat.S_IMODE(mode))
-        os.replace(beside, target)
-        _sync(target.parent)
+        _check_regular(target)
+        with room_beside(target) as room:
+            beside = room / target.name
+            beside.touch()
+            mode = (target if target.exists() else beside).stat().st_mode
+            yield beside
+            sync(beside)
+            beside.chmod(stat.S_IMODE(mode))
+            os.replace(beside, target)
+            sync(target.parent)
     except OSError as error:
-        raise _unwritable(target, error) from error
+        raise unwritable(target, error) from error
+
+
+@contextmanager
+def room_beside(target: Path) -> Iterator[Path]:
+    """A new folder, gone at the end; what killed processes have left there goes too.
+
+    Libraries write files beside the one they were asked for, then move them.
+    """
+    _clear_up(target)
+    room = _new_room(target)
+    try:
+        yield room
     finally:
-        if room is not None:
-            shutil.rmtree(room, ignore_errors=True)
+        shutil.rmtree(room, ignore_errors=True)
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
@@ -50,15 +60,18 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     """Fails like `written_whole` would: before long work instead of after it."""
     target = Path(path)
     try:
-        _room_beside(target).rmdir()
+        _check_regular(target)
+        _new_room(target).rmdir()
     except OSError as error:
-        raise _unwritable(target, error) from error
+        raise unwritable(target, error) from error
 
 
-def _room_beside(target: Path) -> Path:
-    """A new folder: libraries write files beside the one they were asked for, then move them."""
+def _check_regular(target: Path) -> None:
     if os.path.exists(target) and not os.path.isfile(target):
         raise PqrError(f"{target}: not a regular file, so it is not replaced")
+
+
+def _new_room(target: Path) -> Path:
     head = f".{target.name}.{os.getpid()}."
     return Path(tempfile.mkdtemp(prefix=head, suffix=".part", dir=target.parent))
 
@@ -81,11 +94,12 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _unwritable(target: Path, error: OSError) -> PqrError:
+def unwritable(target: Path, error: OSError) -> PqrError:
     return PqrError(f"{target}: cannot be written: {error.strerror or error}")
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Waits until a file or a folder is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

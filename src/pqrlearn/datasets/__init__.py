@@ -10,12 +10,13 @@ from pqrlearn.datasets.avazu import AVAZU
 from pqrlearn.datasets.base import DataSet, Loaded
 from pqrlearn.datasets.criteo import CRITEO
 from pqrlearn.datasets.kdd2012 import KDD2012
+from pqrlearn.datasets.libsvm import LIBSVM
 from pqrlearn.datasets.movielens import MOVIELENS
 from pqrlearn.errors import DataError
 
 __all__ = ["NAMES", "DataSet", "Loaded", "get"]
 
-_ALL = {data.name: data for data in (*MOVIELENS, AVAZU, CRITEO, KDD2012)}
+_ALL = {data.name: data for data in (*MOVIELENS, AVAZU, CRITEO, KDD2012, *LIBSVM)}
 NAMES = tuple(_ALL)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pqrlearn.datasets.base import DataSet, Layout
+from pqrlearn.datasets.base import DataSet, Layout, Printed
 from pqrlearn.datasets.table import Rows, click, matching, read_columns, whole
 from pqrlearn.readers import Names, Source
 from pqrlearn.rows import Batch
@@ -47,14 +47,12 @@ AVAZU = DataSet(
     loss="logistic",
     rows=40_428_967,
     features=None,
-    licence="Kaggle's competition rules: no passing on",
+    licence="competition rules",
     source="https://www.kaggle.com/c/avazu-ctr-prediction",
     folders=("avazu",),
-    layouts=tuple(
-        Layout((name,), read)
-        for name in ("train", "train.csv", "train.gz", "train_sample_23299.csv")
+    layouts=(
+        *(Layout((name,), read) for name in ("train", "train.csv", "train.gz")),
+        Layout(("train_sample_23299.csv",), read, sample=True),
     ),
-    paper_title="Avazu",
-    paper_rows=40_528_967,
-    paper_features=1_000_000,
+    paper=Printed("Avazu", rows=40_528_967, features=1_000_000),
 )

@@ -10,22 +10,34 @@ from pathlib import Path
 import numpy as np
 
 from pqrlearn.datasets import store
-from pqrlearn.errors import DataError
+from pqrlearn.datasets.store import Download, Watch
+from pqrlearn.errors import DataError, PqrError
 from pqrlearn.readers import Names, Source, open_source
 from pqrlearn.rows import Batch
 
 Read = Callable[[Sequence[Source], Names], Iterator[Batch]]
 """The rows of the files of one layout, in order; new features are added to the names."""
-Watch = Callable[[int, float | None], None]
-"""Told after every batch: how many rows there were so far, and which share of the files is read."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """One form in which a data set is found: its files, and how they are read together."""
+    """One form in which a data set is found: its files, and how they are read together.
+
+    `sample` marks files that hold only some of the rows.
+    """
 
     files: tuple[str, ...]
     read: Read
+    sample: bool = False
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What the paper's table of statistics prints of a data set."""
+
+    title: str
+    rows: int
+    features: int
 
 
 @dataclass(frozen=True)
@@ -53,16 +65,35 @@ class DataSet:
     features: int | None
     """Distinct ones, with the features made here; None where nobody has counted them."""
     licence: str
+    """In two words; `source` is the page that has all of them."""
     source: str
     folders: tuple[str, ...]
     layouts: tuple[Layout, ...]
     """The first whose files are all there is read."""
-    paper_title: str | None = None
-    paper_rows: int | None = None
-    paper_features: int | None = None
+    downloads: tuple[Download, ...] = ()
+    """Empty where a person must agree to something first."""
+    paper: Printed | None = None
+
+    @property
+    def paper_title(self) -> str | None:
+        return self.paper.title if self.paper else None
+
+    @property
+    def paper_rows(self) -> int | None:
+        return self.paper.rows if self.paper else None
+
+    @property
+    def paper_features(self) -> int | None:
+        return self.paper.features if self.paper else None
 
     def present(self) -> bool:
+        """Whether there is anything to read, be it only a sample."""
         return self._found() is not None
+
+    def whole(self) -> bool:
+        """Whether all of it is there."""
+        found = self._found()
+        return found is not None and not found[1].sample
 
     @property
     def home(self) -> Path:
@@ -98,17 +129,27 @@ class DataSet:
         files = [path.name for path in self.files()]
         return Loaded(batch, names, len(batch) < self.rows, files)
 
+    def fetch(self, watch: Watch | None = None) -> None:
+        """Downloads what is not there; PqrError when that takes a person, or goes wrong."""
+        if not self.downloads:
+            files = " or ".join(layout.files[0] for layout in self.layouts if not layout.sample)
+            raise PqrError(
+                f"{self.title} takes an account and a consent: download it from {self.source} and "
+                f"put {files} into {self.home}"
+            )
+        for download in self.downloads:
+            if not (download.target and (self.home / download.target).exists()):
+                store.fetch(download, self.home, watch)
+
     def _located(self) -> tuple[Path, Layout]:
         found = self._found()
         if found is None:
             raise DataError(
-                f"{self.title} is not there: pqr data get {self.name} fetches it or says how, "
-                f"and $PQRLEARN_DATA may name the folder that holds {self._wanted()}"
+                f"{self.title} is not there: pqr data get {self.name} fetches it or says how; "
+                "if you have it, let $PQRLEARN_DATA be the folder that holds "
+                f"{self.folders[0]}/{self.layouts[0].files[0]}"
             )
         return found
-
-    def _wanted(self) -> str:
-        return f"{self.folders[0]}/{self.layouts[0].files[0]}"
 
     def _found(self) -> tuple[Path, Layout] | None:
         for layout in self.layouts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from pqrlearn.datasets.base import DataSet, Layout
+from pqrlearn.datasets.base import DataSet, Layout, Printed
 from pqrlearn.datasets.table import Field, Rows, click, matching, optional, read_columns, whole
 from pqrlearn.readers import Names, Source
 from pqrlearn.rows import Batch
@@ -50,13 +50,12 @@ CRITEO = DataSet(
     loss="logistic",
     rows=45_840_617,
     features=None,
-    licence="Criteo's terms: research only, no passing on",
+    licence="Criteo's terms",
     source="https://www.kaggle.com/c/criteo-display-ad-challenge",
     folders=("criteo",),
-    layouts=tuple(
-        Layout((name,), read) for name in ("train.txt", "train.txt.gz", "train_sample.txt")
+    layouts=(
+        *(Layout((name,), read) for name in ("train.txt", "train.txt.gz")),
+        Layout(("train_sample.txt",), read, sample=True),
     ),
-    paper_title="Criteo",
-    paper_rows=51_882_752,
-    paper_features=1_000_000,
+    paper=Printed("Criteo", rows=51_882_752, features=1_000_000),
 )

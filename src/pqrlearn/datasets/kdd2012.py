@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pqrlearn.datasets.base import DataSet, Layout
+from pqrlearn.datasets.base import DataSet, Layout, Printed
 from pqrlearn.datasets.table import Columns, Rows, matching, read_columns, shown, whole
 from pqrlearn.readers import Names, Source
 from pqrlearn.rows import Batch
@@ -62,15 +62,13 @@ KDD2012 = DataSet(
     loss="logistic",
     rows=149_639_105,
     features=None,
-    licence="KDD Cup 2012's rules: research only, no passing on",
+    licence="competition rules",
     source="https://www.kaggle.com/c/kddcup2012-track2",
     folders=("kdd2012",),
     layouts=(
         Layout(("training.txt",), read),
         Layout(("training.txt.gz",), read),
-        Layout(("Click_prediction_small.csv",), read_sample),
+        Layout(("Click_prediction_small.csv",), read_sample, sample=True),
     ),
-    paper_title="KDD2012",
-    paper_rows=149_009_105,
-    paper_features=54_686_452,
+    paper=Printed("KDD2012", rows=149_009_105, features=54_686_452),
 )

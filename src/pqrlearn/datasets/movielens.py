@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from pqrlearn.datasets.base import DataSet, Layout
+from pqrlearn.datasets.base import DataSet, Layout, Printed
+from pqrlearn.datasets.store import Download
 from pqrlearn.datasets.table import Field, Label, Rows, matching, read_columns, shown
 from pqrlearn.readers import Names, Source
 from pqrlearn.rows import Batch
@@ -150,36 +151,56 @@ def _rated(
 
 
 def _movielens(
-    size: str, rows: int, features: int | None, paper_features: int, layout: Layout, *folders: str
+    size: str,
+    rows: int,
+    features: int | None,
+    room: int,
+    md5: str,
+    layout: Layout,
+    folder: str | None = None,
 ) -> DataSet:
+    """`room` is what the paper calls the number of features; `folder` is that of the archive."""
     name = f"ml-{size.lower()}"
+    url = f"https://files.grouplens.org/datasets/movielens/{name}.zip"
     return DataSet(
         name=name,
         title=f"MovieLens {size}",
         loss="squared",
         rows=rows,
         features=features,
-        licence="GroupLens: research only, with acknowledgement, no passing on",
+        licence="research only",
         source=f"https://grouplens.org/datasets/movielens/{size.lower()}/",
-        folders=(name, *folders),
+        folders=(name, *([folder] if folder else [])),
         layouts=(layout,),
-        paper_title=f"ML{size}",
-        paper_rows=rows,
-        paper_features=paper_features,
+        downloads=(Download(url, f"md5:{md5}", folder=folder or name),),
+        paper=Printed(f"ML{size}", rows, room),
     )
 
 
 MOVIELENS = (
-    _movielens("100K", 100_000, 898, 100_000, Layout(("u.data", "u.user", "u.item"), read_100k)),
     _movielens(
-        "1M", 1_000_209, 3_487, 100_000, Layout(("ratings.dat", "users.dat", "movies.dat"), read_1m)
+        "100K",
+        rows=100_000,
+        features=898,
+        room=100_000,
+        md5="0e33842e24a9c977be4e0107933c0723",
+        layout=Layout(("u.data", "u.user", "u.item"), read_100k),
+    ),
+    _movielens(
+        "1M",
+        rows=1_000_209,
+        features=3_487,
+        room=100_000,
+        md5="c4d9eecfca2ab87c1945afe126590906",
+        layout=Layout(("ratings.dat", "users.dat", "movies.dat"), read_1m),
     ),
     _movielens(
         "10M",
-        10_000_054,
-        None,
-        200_000,
-        Layout(("ratings.dat", "movies.dat"), read_10m),
-        "ml-10M100K",
+        rows=10_000_054,
+        features=None,
+        room=200_000,
+        md5="ce571fd55effeba0271552578f2648bd",
+        layout=Layout(("ratings.dat", "movies.dat"), read_10m),
+        folder="ml-10M100K",
     ),
 )

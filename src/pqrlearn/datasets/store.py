@@ -1,10 +1,40 @@
-"""Where the files of data sets live."""
+"""Where the files of data sets live, and how they get there: whole and checked, or not at all."""
 
 from __future__ import annotations
 
+import lzma
 import os
-from collections.abc import Sequence
-from pathlib import Path
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from pqrlearn.errors import DataError, MissingExtra, PqrError
+from pqrlearn.files import room_beside, sync, unwritable
+
+Watch = Callable[[int, float | None], None]
+"""Told on the way: how much is done (rows or bytes), and which share of the whole that is."""
+
+TIMEOUT_SECONDS = 30
+_BLOCK_BYTES = 1 << 20
+_BROKEN = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, EOFError)
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file that anybody may fetch.
+
+    `checksum` is `algorithm:digest`, None where the publisher has none. `target` is where it goes
+    within the folder of the data set. Of an archive, the files in `folder` become the target.
+    """
+
+    url: str
+    checksum: str | None
+    target: str = ""
+    folder: str | None = None
 
 
 def places(folders: Sequence[str]) -> list[Path]:
@@ -16,3 +46,124 @@ def _roots() -> list[Path]:
     chosen = os.environ.get("PQRLEARN_DATA")
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return [*([Path(chosen)] if chosen else []), Path(cache) / "pqrlearn"]
+
+
+def fetch(download: Download, home: Path, watch: Watch | None = None) -> None:
+    """Puts a download in its place; when anything goes wrong nothing is left behind."""
+    target = home / download.target
+    try:
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with room_beside(home) as room:
+            whole = _downloaded(download, room, watch)
+            if download.folder is not None:
+                whole = _unpacked(whole, download, room, watch)
+            _move(whole, target)
+    except OSError as error:
+        raise unwritable(target, error) from error
+
+
+def _downloaded(download: Download, room: Path, watch: Watch | None) -> Path:
+    try:
+        import pooch
+        import requests
+    except ImportError:
+        raise MissingExtra("downloads", "data") from None
+    pooch.get_logger().setLevel("ERROR")
+    bar = False if watch is None else _Bar(watch)
+    try:
+        path = pooch.retrieve(
+            download.url,
+            known_hash=download.checksum,
+            fname=PurePosixPath(download.url).name,
+            path=room,
+            downloader=pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT_SECONDS),
+        )
+    except requests.RequestException as error:
+        raise PqrError(f"{download.url}: {_what_happened(error)}; nothing was kept") from error
+    except ValueError:
+        raise DataError(
+            f"{download.url}: the checksum is not {download.checksum}: the file was damaged on its "
+            "way or has changed; nothing was kept"
+        ) from None
+    return Path(path)
+
+
+def _what_happened(error: Exception) -> str:
+    import requests
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"the server answers {error.response.status_code} {error.response.reason}"
+    if isinstance(error, requests.exceptions.ChunkedEncodingError):
+        return "the download broke off"
+    if isinstance(error, requests.Timeout):
+        return f"no answer within {TIMEOUT_SECONDS} seconds"
+    if isinstance(error, requests.ConnectionError):
+        return "no connection to the server"
+    return f"the download failed ({type(error).__name__})"
+
+
+class _Bar:
+    """What pooch asks of a progress bar."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch, self._done, self.total = watch, 0, 0
+
+    def update(self, size: int) -> None:
+        self._done += size
+        self._watch(self._done, min(1.0, self._done / self.total) if self.total else None)
+
+    def reset(self) -> None:
+        self._done = 0
+
+    def close(self) -> None:
+        pass
+
+
+def _unpacked(archive: Path, download: Download, room: Path, watch: Watch | None) -> Path:
+    """The files that stand directly in the wanted folder of an archive; nothing else is taken."""
+    whole = room / "unpacked"
+    whole.mkdir()
+    size = archive.stat().st_size
+    try:
+        with archive.open("rb") as raw:
+            for name, file in _entries(raw):
+                if str(name.parent) != download.folder:
+                    continue
+                with open(whole / name.name, "wb") as out:
+                    while block := file.read(_BLOCK_BYTES):
+                        out.write(block)
+                        if watch is not None:
+                            watch(raw.tell(), raw.tell() / size)
+    except _BROKEN as error:
+        raise DataError(f"{download.url}: not a whole archive ({error})") from error
+    if not any(whole.iterdir()):
+        raise DataError(f"{download.url}: the archive has no files in {download.folder}/")
+    return whole
+
+
+def _entries(raw: IO[bytes]) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
+    """The regular files of a zip or a compressed tar, one after the other."""
+    if zipfile.is_zipfile(raw):
+        with zipfile.ZipFile(raw) as archive:
+            for entry in archive.infolist():
+                if not entry.is_dir():
+                    with archive.open(entry) as file:
+                        yield PurePosixPath(entry.filename), file
+        return
+    raw.seek(0)
+    with tarfile.open(fileobj=raw, mode="r|*") as tar:
+        for member in tar:
+            content = tar.extractfile(member) if member.isfile() else None
+            if content is not None:
+                yield PurePosixPath(member.name), content
+
+
+def _move(whole: Path, target: Path) -> None:
+    """In one step, after all of it is on the disk."""
+    for path in [*whole.iterdir(), whole] if whole.is_dir() else [whole]:
+        sync(path)
+    if target.is_dir() and any(target.iterdir()):
+        raise PqrError(f"{target}: a folder with other files is in the way; move it aside")
+    target.parent.mkdir(exist_ok=True)
+    os.replace(whole, target)
+    sync(target.parent)

@@ -142,10 +142,14 @@ class Rows:
     def _learn(self, table: Columns) -> None:
         """Finds out what cells mean that are not known, in the order of the file."""
         new = [(row, -1) for row in _first_rows(table.cells[self._label_at], self._labels)]
+        first: dict[int, list[int]] = {}  # the fields of a column know the same cells
         for at, (column, _) in enumerate(self._fields):
-            if len(self._features[at]) > REMEMBERED:
-                self._features[at].clear()
-            new += [(row, at) for row in _first_rows(table.cells[column], self._features[at])]
+            known = self._features[at]
+            if len(known) > REMEMBERED:
+                known.clear()
+            if column not in first:
+                first[column] = _first_rows(table.cells[column], known)
+            new += [(row, at) for row in first[column]]
         for row, at in sorted(new):
             try:
                 self._learn_cell(table, row, at)
