@@ -62,3 +62,20 @@ def test_the_line_tells_how_long_it_will_take(monkeypatch: pytest.MonkeyPatch) -
         watch(metrics)
     drawn = "training: 5,000 rows  500/s  loss 0.6931 (recent 0.6931)  10%  1:30 left"
     assert screen.getvalue() == f"\r{drawn}\x1b[K\r\x1b[K"
+
+
+def test_work_without_a_loss_is_told_in_rows_or_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("COLUMNS", "200")
+    now = iter([0.0, 10.0, 0.0, 10.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(now))
+    with show.tally("converting", "rows", quiet=False) as watch:
+        watch(5000, None)
+    with show.tally("fetching", "MB", quiet=False) as watch:
+        watch(20_000_000, 0.5)
+    rows, megabytes = "converting: 5,000 rows  500/s", "fetching: 20 MB  2/s  50%  0:10 left"
+    assert screen.getvalue() == f"\r{rows}\x1b[K\r\x1b[K\r{megabytes}\x1b[K\r\x1b[K"
+    with show.tally("fetching", "MB", quiet=True) as watch:
+        watch(1, 0.5)  # asks no clock

@@ -21,6 +21,7 @@ COMMANDS = {
     "predict": "Print one prediction per row.",
     "evaluate": "Measure a model on rows with labels.",
     "inspect": "Show a model's settings, sizes and strongest weights.",
+    "data": "List, fetch, convert and describe data sets.",
     "demo": "Train on a made-up click stream and show what was found.",
 }
 

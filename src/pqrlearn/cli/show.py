@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from pqrlearn.cli.inputs import Inputs
 from pqrlearn.metrics import Metrics
@@ -58,12 +58,27 @@ def table(
 @contextmanager
 def progress(title: str, fraction: Fraction, *, quiet: bool) -> Iterator[Callable[[Metrics], None]]:
     """A line with rows, rows/s, running loss and time left; only for people at a terminal."""
+    with _line(title, quiet=quiet) as line:
+        yield lambda metrics: line.show(metrics, fraction) if line else None
+
+
+@contextmanager
+def tally(
+    title: str, unit: Literal["rows", "MB"], *, quiet: bool
+) -> Iterator[Callable[[int, float | None], None]]:
+    """A line with the rows or bytes done, how fast, and the time left, for work without a loss."""
+    with _line(title, quiet=quiet) as line:
+        yield lambda done, share: line.count(done, share, unit) if line else None
+
+
+@contextmanager
+def _line(title: str, *, quiet: bool) -> Iterator[_Line | None]:
     if quiet or not sys.stderr.isatty():
-        yield lambda metrics: None
+        yield None
         return
-    line = _Line(title, fraction)
+    line = _Line(title)
     try:
-        yield line.show
+        yield line
     finally:
         line.clear()
 
@@ -71,29 +86,36 @@ def progress(title: str, fraction: Fraction, *, quiet: bool) -> Iterator[Callabl
 class _Line:
     """Redraws itself at most ten times a second."""
 
-    def __init__(self, title: str, fraction: Fraction) -> None:
-        self._title, self._fraction = title, fraction
+    def __init__(self, title: str) -> None:
+        self._title = title
         self._start = self._drawn = time.monotonic()
 
-    def show(self, metrics: Metrics) -> None:
-        now = time.monotonic()
-        if now - self._drawn < 0.1:
-            return
-        self._drawn = now
-        state = metrics.progress()
-        seconds = now - self._start
-        parts = [
-            f"{self._title}: {state['rows']:,.0f} rows",
-            f"{state['rows'] / seconds:,.0f}/s",
-            f"loss {state['loss']:.4f} (recent {state['recent']:.4f})",
-        ]
-        done = self._fraction()
-        if done:
-            parts += [f"{done:.0%}", f"{_clock(seconds / done - seconds)} left"]
-        self._write("  ".join(parts))
+    def show(self, metrics: Metrics, fraction: Fraction) -> None:
+        if self._is_due():
+            state = metrics.progress()
+            loss = f"loss {state['loss']:.4f} (recent {state['recent']:.4f})"
+            self._draw(state["rows"], "rows", fraction(), loss)
+
+    def count(self, done: int, share: float | None, unit: Literal["rows", "MB"]) -> None:
+        if self._is_due():
+            self._draw(done / 1e6 if unit == "MB" else done, unit, share)
 
     def clear(self) -> None:
         self._write("")
+
+    def _is_due(self) -> bool:
+        now = time.monotonic()
+        if now - self._drawn < 0.1:
+            return False
+        self._drawn = now
+        return True
+
+    def _draw(self, done: float, unit: str, share: float | None, *more: str) -> None:
+        seconds = self._drawn - self._start
+        parts = [f"{self._title}: {done:,.0f} {unit}", f"{done / seconds:,.0f}/s", *more]
+        if share:
+            parts += [f"{share:.0%}", f"{_clock(seconds / share - seconds)} left"]
+        self._write("  ".join(parts))
 
     def _write(self, text: str) -> None:
         from shutil import get_terminal_size

@@ -1,0 +1,230 @@
+"""pqr data: the data sets of the paper, from their sources to rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pqrlearn import datasets, plots
+from pqrlearn.cli import options, show
+from pqrlearn.cli.inputs import Inputs
+from pqrlearn.datasets.base import DataSet
+from pqrlearn.datasets.statistics import Statistics, measure
+from pqrlearn.datasets.store import Watch
+from pqrlearn.files import check_writable, written_whole
+from pqrlearn.readers import Names, format_batch, format_names
+from pqrlearn.rows import Batch
+
+TASKS = {"squared": "ratings", "logistic": "clicks"}
+
+
+@click.group(short_help="List, fetch, convert and describe data sets.")
+def data() -> None:
+    """The data sets of the paper: where they come from, what they hold, and their rows.
+
+    Files are looked for in $PQRLEARN_DATA, in their original layout, then in the user's cache.
+    """
+
+
+@data.command("list", short_help="Show all data sets, and which are there.")
+@options.as_json
+def list_all(as_json: bool) -> None:
+    """Show all data sets: rows, features, task, licence, where they are or would be."""
+    found = [_described(datasets.get(name)) for name in datasets.NAMES]
+    if as_json:
+        show.print_json({"data": found})
+        return
+    cells = [
+        (
+            *(one["name"], one["present"], one["task"], one["licence"]),
+            f"{one['rows']:,}",
+            _or_dash(one["features"]),
+        )
+        for one in found
+    ]
+    show.table("", ["name", "there", "task", "licence", "rows", "features"], cells, text_columns=4)
+    places = [(one["name"], one["files"][0] if one["files"] else one["home"]) for one in found]
+    show.table("\nwhere they are, or would be", ["", ""], places, text_columns=2)
+
+
+def _described(one: DataSet) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "title": one.title,
+        "task": TASKS[one.loss],
+        "rows": one.rows,
+        "features": one.features,
+        "licence": one.licence,
+        "source": one.source,
+        "home": str(one.home),
+        "present": "yes" if one.whole() else "sample" if one.present() else "no",
+        "files": [str(path) for path in one.files()] if one.present() else [],
+        "downloads": [{"url": d.url, "checksum": d.checksum} for d in one.downloads],
+    }
+
+
+@data.command(short_help="Download a data set.")
+@click.argument("name")
+@options.quiet
+def get(name: str, quiet: bool) -> None:
+    """Download the data set NAME from its publisher, check it, and put it in its place."""
+    one = datasets.get(name)
+    if not one.whole():
+        with show.tally(f"fetching {one.title}", "MB", quiet=quiet) as watch:
+            one.fetch(watch)
+        show.note(f"licence of {one.title}: {one.licence}, see {one.source}")
+    for path in one.files():
+        print(path)
+
+
+@data.command(short_help="Write a data set as libsvm text.")
+@click.argument("name", metavar="NAME|FILE")
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(["libsvm"]),
+    default="libsvm",
+    show_default=True,
+    help="The format to write.",
+)
+@click.option("-o", "--output", required=True, metavar="OUT", help="Where to write it.")
+@options.quiet
+@options.as_json
+def convert(name: str, form: str, output: str, quiet: bool, as_json: bool) -> None:
+    """Write the data set NAME, or the rows of a libsvm FILE, to OUT.
+
+    The names of the features go to OUT.names, for pqr train --names.
+    """
+    check_writable(output)
+    names = Names()
+    one = datasets.get(name) if name in datasets.NAMES or not _is_file(name) else None
+    files = [str(path) for path in one.files()] if one else [name]
+    with show.tally("converting", "rows", quiet=quiet or as_json) as watch:
+        batches = one.batches(names, watch) if one else _rows(name, watch)
+        rows = _write_libsvm(batches, names, output)
+    named = f"{output}.names" if len(names) else None
+    if as_json:
+        written = {"output": output, "names": named, "features": len(names)}
+        show.print_json({"files": files, "rows": rows, **written})
+        return
+    cells = [("read", ", ".join(files)), ("rows", f"{rows:,} to {output}")]
+    if named:
+        cells.append(("features", f"{len(names):,} to {named}"))
+    show.table("", ["", ""], cells, text_columns=2)
+
+
+def _is_file(name: str) -> bool:
+    return name == "-" or os.path.exists(name)
+
+
+def _rows(path: str, watch: Watch) -> Iterator[Batch]:
+    inputs, rows = Inputs([path], clicks=False), 0
+    for batch in inputs.batches():
+        yield batch
+        rows += len(batch)
+        watch(rows, inputs.fraction())
+
+
+def _write_libsvm(batches: Iterator[Batch], names: Names, output: str) -> int:
+    """Rows and names appear together, once all are known."""
+    rows = 0
+    with written_whole(output) as beside, beside.open("wb") as file:
+        for batch in batches:
+            file.write(format_batch(batch))
+            rows += len(batch)
+        if len(names):
+            with written_whole(f"{output}.names") as names_beside, names_beside.open("wb") as out:
+                out.writelines(format_names(names))
+    return rows
+
+
+@data.command(short_help="Count a data set, and draw how often features occur.")
+@click.argument("name")
+@click.option(
+    "--top",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="How many of the most frequent features to show.",
+)
+@click.option("--figure", metavar="PATH", help="Draw how often features occur, as PNG and as SVG.")
+@options.quiet
+@options.as_json
+def stats(name: str, top: int, figure: str | None, quiet: bool, as_json: bool) -> None:
+    """Count the data set NAME, and show its statistics next to those that the paper prints."""
+    one = datasets.get(name)
+    if figure:
+        check_writable(Path(figure).with_suffix(".png"))
+    with show.tally("counting", "rows", quiet=quiet or as_json) as watch:
+        counted = measure(one, watch)
+    drawn = _draw(one, counted, figure) if figure else []
+    if as_json:
+        show.print_json(_figures(one, counted, top) | {"figures": [str(path) for path in drawn]})
+    else:
+        _print(one, counted, top)
+        for path in drawn:
+            print(path)
+
+
+def _figures(one: DataSet, counted: Statistics, top: int) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "files": [str(path) for path in one.files()],
+        "sample": counted.rows < one.rows,
+        "rows": counted.rows,
+        "features": counted.features,
+        "nonzeros_per_row": counted.nonzeros / counted.rows,
+        "mean_label": counted.mean_label,
+        "published": {"rows": one.rows, "features": one.features},
+        "paper": {"rows": one.paper_rows, "features": one.paper_features},
+        "most_frequent": counted.most_frequent(top),
+    }
+
+
+def _print(one: DataSet, counted: Statistics, top: int) -> None:
+    label = "clicks per row" if one.loss == "logistic" else "mean rating"
+    cells = [
+        ("rows", f"{counted.rows:,}", f"{one.rows:,}", _or_dash(one.paper_rows)),
+        (
+            "features",
+            f"{counted.features:,}",
+            _or_dash(one.features),
+            _or_dash(one.paper_features),
+        ),
+        ("non-zeros per row", f"{counted.nonzeros / counted.rows:.2f}", "", ""),
+        (label, f"{counted.mean_label:.4f}", "", ""),
+    ]
+    files = ", ".join(str(path) for path in one.files())
+    show.table(f"{_title(one, counted)}: {files}", ["", "counted", "published", "the paper"], cells)
+    rows = [
+        (str(rank), name, f"{count:,}", f"{count / counted.rows:.1%}")
+        for rank, (name, count) in enumerate(counted.most_frequent(top))
+    ]
+    if rows:
+        show.table("\nmost frequent", ["rank", "feature", "rows", "share"], rows, text_columns=2)
+
+
+def _draw(one: DataSet, counted: Statistics, path: str) -> list[Path]:
+    ranks, rows = counted.occurrence()
+    panel = plots.Panel(
+        "Distribution of feature occurrence",
+        "rank of the feature",
+        "rows in which it occurs",
+        [plots.Line(_title(one, counted), ranks.tolist(), rows.tolist(), style="-")],
+        x_axis="log",
+        y_axis="log",
+    )
+    return plots.save(plots.draw([panel]), path)
+
+
+def _title(one: DataSet, counted: Statistics) -> str:
+    return f"{one.title} (a sample)" if counted.rows < one.rows else one.title
+
+
+def _or_dash(count: int | None) -> str:
+    return "–" if count is None else f"{count:,}"
