@@ -12,7 +12,7 @@ import click
 import pytest
 
 import pqrlearn
-from command import figures, ok, run
+from command import ok, run
 from pqrlearn import errors, hyper
 from pqrlearn.cli import COMMANDS, pqr
 from pqrlearn.learners import LEARNERS
@@ -148,10 +148,3 @@ def test_a_default_that_is_named_is_the_default() -> None:
     for name, value in {"alpha": hyper.Ftrl.alpha, "beta": hyper.Ftrl.beta}.items():
         assert f"Default: {value}." in str(described[name])
     assert f"Default: {hyper.INTERACTION_SCALE}." in str(described["interaction_scale"])
-
-
-def test_the_demo_shows_that_interactions_pay() -> None:
-    found = figures("demo", "--rows", 20_000, "--quiet")
-    linear, *quadratic = (model["held_out_logloss"] for model in found["models"])
-    assert found["best_possible"]["logloss"] < min(quadratic) < linear
-    assert any(pair["planted"] for pair in found["strongest"])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean, median, stdev
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -14,26 +16,50 @@ from pqrlearn.cli import options, show
 from pqrlearn.cli.inputs import Inputs
 from pqrlearn.cli.inspect import strongest
 from pqrlearn.datasets.clicks import ClickStream
-from pqrlearn.learners import LR, PQR, Learner
+from pqrlearn.hyper import AdaGrad, Ftrl
+from pqrlearn.learners import FM, LR, PQR, DiFacto, Learner
 from pqrlearn.metrics import make_metrics
 from pqrlearn.progressive import Pass, evaluate, learn
 from pqrlearn.readers import read_names
 from pqrlearn.separation import Counts
 
-ORDERS = (100, 450, 2000)
+ORDERS = {100: 0.1, 450: 0.05, 2000: 0.05}
+"""Of PQR, and its alpha for each."""
+SETTINGS = """\
+Each with its best settings of a small grid on another stream (docs/models.md);
+{repeats} rounds: ± is the standard deviation over random starts, time the median."""
+
+Make = Callable[[str, int], Learner]
+"""From the path of the rows, which PQR counts first, and the seed of a random start."""
+
+
+def _projective(order: int, alpha: float) -> Make:
+    def make(train: str, seed: int) -> Learner:
+        separation = Counts.of_files([train]).separate(order=order)
+        return PQR(separation, optimizer=Ftrl(alpha=alpha), interaction_scale=None)
+
+    return make
+
+
+CONTENDERS: dict[str, Make] = {
+    "LR": lambda train, seed: LR(),
+    "FM, rank 64": lambda train, seed: FM(optimizer=AdaGrad(factor_eta=0.03), rank=64, seed=seed),
+    "DiFacto": lambda train, seed: DiFacto(
+        tiers=[(10, 16), (100, 32), (1000, 64)], factor_eta=0.05, seed=seed
+    ),
+    **{f"PQR, order {order:,}": _projective(order, alpha) for order, alpha in ORDERS.items()},
+}
 
 
 @dataclass(frozen=True)
-class Result:
-    name: str
+class Run:
     learner: Learner
     seconds: float
     training: Pass
     held_out: Pass
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, float]:
         return {
-            "model": self.name,
             "seconds": self.seconds,
             "progressive_logloss": self.training.figures["logloss"],
             "progressive_auc": self.training.figures["auc"],
@@ -54,11 +80,18 @@ class Result:
 @click.option(
     "--seed", type=int, default=1, show_default=True, help="Which stream: another one per number."
 )
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=2),
+    default=5,
+    show_default=True,
+    help="How often each model runs; FM and DiFacto from another random start each time.",
+)
 @options.quiet
 @options.as_json
-def demo(rows: int, seed: int, quiet: bool, as_json: bool) -> None:
-    """Make a click stream with planted interactions, train LR and PQR on it in one pass each,
-    and show how they compare and which interactions PQR found."""
+def demo(rows: int, seed: int, repeats: int, quiet: bool, as_json: bool) -> None:
+    """Make a click stream with planted interactions, train LR, FM, DiFacto and PQR on it in one
+    pass each, and show how they compare and which interactions PQR found."""
     stream = ClickStream.demo(seed)
     with TemporaryDirectory(prefix="pqr-demo-") as folder:
         train, test, names = (Path(folder) / name for name in ("train", "test", "names"))
@@ -66,30 +99,51 @@ def demo(rows: int, seed: int, quiet: bool, as_json: bool) -> None:
             show.note(f"making {rows:,} clicks and non-clicks, and {rows // 4:,} to hold out ...")
         stream.write_libsvm(train, rows, names_path=names)
         stream.write_libsvm(test, rows // 4, start=rows)
-        results = [
-            _run(order, str(train), str(test), names, quiet=quiet or as_json)
-            for order in (None, *ORDERS)
-        ]
+        learner, results = _compare(str(train), str(test), repeats, quiet or as_json)
+        learner.use_names(read_names(names))
     best_possible = _truth(stream, rows)
-    found = _found(stream, results[-1].learner)
+    found = _found(stream, learner)
     if as_json:
         pairs = [{"features": list(n), "weight": w, "planted": p} for n, w, p in found]
-        figures = [result.figures() for result in results]
-        show.print_json({"models": figures, "best_possible": best_possible, "strongest": pairs})
+        show.print_json({"models": results, "best_possible": best_possible, "strongest": pairs})
     else:
         _print(rows, results, best_possible, found)
 
 
-def _run(order: int | None, train: str, test: str, names: Path, *, quiet: bool) -> Result:
+def _compare(
+    train: str, test: str, repeats: int, quiet: bool
+) -> tuple[Learner, list[dict[str, Any]]]:
+    """The last learner, to look into, and the figures of all; in rounds, so that what disturbs
+    the machine disturbs everyone."""
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in CONTENDERS}
+    for seed in range(repeats):
+        for name, make in CONTENDERS.items():
+            title = f"round {seed + 1} of {repeats}, {name}"
+            run = _run(make, title, seed, train, test, quiet)
+            runs[name].append(run.figures())
+    return run.learner, [{"model": name, **_summary(figures)} for name, figures in runs.items()]
+
+
+def _summary(runs: list[dict[str, float]]) -> dict[str, Any]:
+    """Means and standard deviations, but the median of times."""
+    columns = {name: [run[name] for run in runs] for name in runs[0]}
+    means = {name: mean(column) for name, column in columns.items()}
+    return {
+        "runs": len(runs),
+        **means,
+        "seconds": median(columns["seconds"]),
+        "standard_deviation": {name: stdev(column) for name, column in columns.items()},
+    }
+
+
+def _run(make: Make, title: str, seed: int, train: str, test: str, quiet: bool) -> Run:
     """One model from the file to held-out figures; its time counts reading and counting too."""
-    name = "LR" if order is None else f"PQR, order {order:,}"
     start = time.perf_counter()
-    learner = LR() if order is None else PQR(Counts.of_files([train]).separate(order=order))
-    training = _pass(learn, f"{name}: training", learner, train, quiet)
+    learner = make(train, seed)
+    training = _pass(learn, f"{title}: training", learner, train, quiet)
     seconds = time.perf_counter() - start
-    held_out = _pass(evaluate, f"{name}: held-out rows", learner, test, quiet)
-    learner.use_names(read_names(names))
-    return Result(name, learner, seconds, training, held_out)
+    held_out = _pass(evaluate, f"{title}: held-out rows", learner, test, quiet)
+    return Run(learner, seconds, training, held_out)
 
 
 def _pass(run: Any, title: str, learner: Learner, path: str, quiet: bool) -> Pass:
@@ -118,31 +172,36 @@ def _found(stream: ClickStream, learner: Learner) -> list[tuple[tuple[str, ...],
 
 def _print(
     rows: int,
-    results: list[Result],
+    results: list[dict[str, Any]],
     best_possible: dict[str, float],
     found: list[tuple[tuple[str, ...], float, bool]],
 ) -> None:
-    base = results[0].seconds
     cells = [
         (
-            result.name,
-            f"{result.training.figures['logloss']:.4f}",
-            f"{result.training.figures['auc']:.4f}",
-            f"{result.held_out.figures['logloss']:.4f}",
-            f"{result.held_out.figures['auc']:.4f}",
-            f"{result.seconds / base:.1f} ×",
-            f"{sum(result.learner.nonzeros().values()):,}",
+            result["model"],
+            _with_spread(result, "held_out_logloss"),
+            _with_spread(result, "held_out_auc"),
+            f"{result['progressive_logloss']:.4f}",
+            f"{result['seconds'] / results[0]['seconds']:.1f} ×",
+            f"{result['nonzeros']:,.0f}",
         )
         for result in results
     ]
     truth = (f"{best_possible['logloss']:.4f}", f"{best_possible['auc']:.4f}")
-    cells.append(("the truth itself", "", "", *truth, "", ""))
-    columns = ["", "progressive", "", "held out", "", "training", "non-zero"]
-    units = ("model", "LogLoss", "AUC", "LogLoss", "AUC", "time", "weights")
+    cells.append(("the truth itself", *truth, "", "", ""))
+    columns = ["", "held out", "", "progressive", "", "non-zero"]
+    units = ("model", "LogLoss", "AUC", "LogLoss", "time", "weights")
     show.table(f"one pass over {rows:,} rows", columns, [units, *cells])
+    print(SETTINGS.format(repeats=max(result["runs"] for result in results)))
     pairs = [
         (" × ".join(names), f"{weight:+.2f}", "planted" if planted else "")
         for names, weight, planted in found
     ]
-    title = f"\nstrongest interactions found by {results[-1].name}"
+    title = f"\nstrongest interactions found by {results[-1]['model']}"
     show.table(title, ["pair", "weight", ""], pairs)
+
+
+def _with_spread(result: dict[str, Any], name: str) -> str:
+    """A model that is not random shows no spread: it gives the same figures every time."""
+    spread = result["standard_deviation"][name]
+    return f"{result[name]:.4f}" + (f" ± {spread:.4f}".replace("0.", ".") if spread else "")
