@@ -32,7 +32,7 @@ def commit() -> str:
     head = _first_line("git", "rev-parse", "HEAD")
     if not head:
         return "not a git checkout"
-    others = [".", ":!benchmarks/RESULTS.md", ":!benchmarks/results-*.json"]
+    others = [".", ":!benchmarks/RESULTS.md", ":!benchmarks/results-*.json", ":!docs/cost.*"]
     changed = _first_line("git", "--no-optional-locks", "status", "--porcelain", "--", *others)
     return f"{head} (dirty)" if changed else head
 

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks import results, workloads
+from benchmarks import cost, cost_page, results, workloads
 from benchmarks.contenders import Reading, VwLinear, contenders
 from benchmarks.measure import ROOT, BenchmarkError, Outcome, measure
 from benchmarks.workloads import Workload
@@ -22,7 +22,7 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", code]
 
 
-@pytest.mark.parametrize("module", [results, workloads])
+@pytest.mark.parametrize("module", [cost_page, results, workloads])
 def test_examples_in_docstrings_run(module):
     assert doctest.testmod(module).failed == 0
 
@@ -109,3 +109,27 @@ def test_an_unknown_contender_is_an_error_that_names_them_all():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert "lr, pqr, vw, vw-q, sklearn, river" in done.stderr
+
+
+def test_the_cost_of_a_row_is_read_for_every_model():
+    place = cost.Place("nonzeros", 5, cost.stream_of(5, 50), cost.everyone(50), learned=2**8 - 1)
+    readings = {reading.model: reading for reading in cost.measure(place, rounds=2)}
+    seven = {"LR", "FM", "DiFacto", "PQR", "QR", "CFM", "CCFM"}
+    assert set(readings) == seven | {"CFM, B = 1", "CCFM, B = 1"}
+    assert all(len(reading.microseconds) == 2 for reading in readings.values())
+    assert readings["CFM"].pairs == readings["CCFM, B = 1"].pairs == readings["QR"].pairs > 0
+    assert readings["LR"].features == readings["CFM"].features
+
+
+def test_the_page_about_cost_has_the_median_and_the_growth(tmp_path):
+    readings = [
+        {"sweep": "rank", "x": rank, "model": "FM", "microseconds": [1.0 * rank, 9e9, 0.0]}
+        for rank in (2, 4, 8)
+    ]
+    machine = dict.fromkeys(("cpu", "cores", "memory_gb", "system", "python", "compiler"), "?")
+    facts = {"command": "c", "date": "d", "commit": "e", "rounds": 3}
+    result = {**facts, "machine": machine | {"load": 0.5}, "readings": readings}
+    cost_page.write_page(result, tmp_path)
+    page = (tmp_path / "cost.md").read_text()
+    assert "| FM     | 2.00 | 4.00 | 8.00 |  ^1.00 |" in page
+    assert (tmp_path / "cost.svg").exists()

@@ -74,7 +74,7 @@ def _fill(axes: Any, panel: Panel, colours: dict[str, str]) -> None:
     axes.set_xscale(panel.x_axis)
     axes.set_yscale(panel.y_axis)
     if panel.ticks:
-        axes.set_xticks(panel.ticks, [f"{tick:,g}" for tick in panel.ticks])
+        axes.set_xticks(panel.ticks, [f"{tick:,.12g}" for tick in panel.ticks])
         axes.minorticks_off()
     axes.grid(alpha=0.25, lw=0.6)
     axes.spines[["top", "right"]].set_visible(False)

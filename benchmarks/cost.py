@@ -1,0 +1,199 @@
+"""What a row costs each of the seven models, against rank, order, non-zeros and features.
+
+In memory: a model learns the first rows of a stream, then the next ones are timed. In each round
+all models of a place take their turn; medians are kept. Writes docs/cost.md, its figure, and
+benchmarks/results-cost.json, in less than four minutes on two quiet cores.
+
+    .venv/bin/python -m benchmarks.cost
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks.cost_page import ROW_BY_ROW, write_page
+from benchmarks.machine import commit, machine
+from benchmarks.measure import ROOT
+from pqrlearn import CCFM, CFM, FM, LR, PQR, QR, Batch, Counts, DiFacto, NuclearBall
+from pqrlearn.datasets.clicks import ClickStream
+from pqrlearn.files import written_whole
+from pqrlearn.learners import Learner
+
+FIELDS, FEATURES, RANK = 15, 100_000, 8
+"""Of the stream and of FM where nothing else is said."""
+ROWS = 2**15
+BLOCKS = {"": 256, ROW_BY_ROW: 1}
+"""Rows from one step of CFM and CCFM to the next."""
+
+Make = Callable[[Batch], Learner]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One value of what is varied, and the models to compare there."""
+
+    sweep: str
+    x: int
+    stream: ClickStream
+    models: dict[str, Make]
+    learned: int = ROWS - 1
+    """Rows before the clock runs; CFM and CCFM, told to hurry, take a step at row 2^n - 1."""
+
+
+@dataclass
+class Reading:
+    sweep: str
+    x: int
+    model: str
+    weights: int
+    bytes: int
+    """Of the model file: the whole state, before the clock runs."""
+    features: int
+    pairs: int
+    """Different ones, that have met in a row."""
+    microseconds: list[float] = field(default_factory=list)
+    """Per row, in each round."""
+
+
+def lr(batch: Batch) -> Learner:
+    return LR()
+
+
+def qr(batch: Batch) -> Learner:
+    return QR()
+
+
+def pqr(order: int) -> Make:
+    return lambda batch: PQR(Counts.of(batch).separate(order=order))
+
+
+def fm(rank: int) -> Make:
+    return lambda batch: FM(rank=rank)
+
+
+def difacto(rank: int) -> Make:
+    """Full rank from the 100th row on, not the 1000th: there are few rows here."""
+    ranks = sorted({max(1, rank // 4), max(1, rank // 2), rank})
+    tiers = list(zip((1, 10, 100)[-len(ranks) :], ranks, strict=True))
+    return lambda batch: DiFacto(tiers=tiers)
+
+
+def convex(kind: type[CFM] | type[CCFM]) -> Make:
+    """With steps at rows 1, 3, 7, 15, … only, so that many rows are learned quickly."""
+    return lambda batch: kind(ball=NuclearBall(block_rows=2**40))
+
+
+CONVEX = {"CFM": convex(CFM), "CCFM": convex(CCFM)}
+
+
+def everyone(features: int) -> dict[str, Make]:
+    factors = {"FM": fm(RANK), "DiFacto": difacto(RANK)}
+    return {"LR": lr, **factors, "PQR": pqr(round(features**0.5)), "QR": qr, **CONVEX}
+
+
+def stream_of(fields: int = FIELDS, features: int = FEATURES, exponent: float = 1.1) -> ClickStream:
+    return ClickStream(fields, features, click_rate=0.2, exponent=exponent, interactions=0)
+
+
+def places() -> Iterator[Place]:
+    for rank in (2, 8, 32, 128, 512):
+        models = {"LR": lr, "FM": fm(rank), "DiFacto": difacto(rank)}
+        yield Place("rank", rank, stream_of(), models)
+    for order in (30, 100, 300, 1000, 3000, 10_000):
+        yield Place("order", order, stream_of(), {"LR": lr, "PQR": pqr(order)})
+    for fields in (5, 10, 20, 40, 80):
+        yield Place("nonzeros", fields, stream_of(fields, 1000), everyone(1000))
+    for features in (1000, 10_000, 100_000, 1_000_000):
+        yield Place("features", features, stream_of(features=features), everyone(features))
+    for rows in (2**11, 2**13, 2**15, 2**17):
+        yield Place("rows", rows, stream_of(features=1_000_000), CONVEX, rows - 1)
+    for features in (64, 128, 256, 512):  # alike frequent, so that all pairs meet
+        stream = stream_of(10, features, exponent=0.0)
+        yield Place("space", features, stream, everyone(features), 2**16 - 1)
+
+
+def measure(place: Place, rounds: int) -> list[Reading]:
+    batch = place.stream.batch(0, place.learned)
+    models = [
+        prepared for name, make in place.models.items() for prepared in _prepare(name, make, batch)
+    ]
+    readings = [_looked_at(place, name, model) for name, model, _ in models]
+    for number in range(rounds):
+        following = place.stream.batch(place.learned + number * ROWS, ROWS)
+        for reading, (_, model, rows) in zip(readings, models, strict=True):
+            timed = following.part(0, rows)
+            start = time.perf_counter()
+            model.learn_many(timed)
+            reading.microseconds.append((time.perf_counter() - start) * 1e6 / rows)
+    return readings
+
+
+def _prepare(name: str, make: Make, batch: Batch) -> Iterator[tuple[str, Learner, int]]:
+    """A name, a model that has learned the batch, and how many rows to time it with."""
+    model = make(batch)
+    model.learn_many(batch)
+    if isinstance(model, CFM | CCFM):
+        for said, rows in BLOCKS.items():
+            yield name + said, _with_block(model, rows), rows
+    else:
+        yield name, model, ROWS
+
+
+def _with_block(model: CFM | CCFM, rows: int) -> CFM | CCFM:
+    """The same state, with a step every so many rows from here on."""
+    settings = model.settings()
+    ball = settings["ball"] | {"block_rows": rows}
+    return type(model)._restored(settings | {"ball": ball}, model._tensors(), model.names)
+
+
+def _looked_at(place: Place, name: str, model: Learner) -> Reading:
+    met = "pair" in model.blocks
+    return Reading(
+        place.sweep,
+        place.x,
+        name,
+        weights=sum(model.nonzeros().values()),
+        bytes=len(model.to_bytes()),
+        features=len(model.weights("linear")[0]),
+        pairs=len(model.weights("pair")[0]) if met else 0,
+    )
+
+
+@click.command()
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option("--only", multiple=True, help="Of rank, order, nonzeros, features, rows, space.")
+@click.option("--output", type=click.Path(path_type=Path), default=ROOT, help="Instead of here.")
+def main(rounds: int, only: tuple[str, ...], output: Path) -> None:
+    """Measures what a row costs each model, and writes the page about it."""
+    result: dict[str, Any] = {
+        "date": datetime.now(UTC).isoformat(" ", "seconds"),
+        "command": shlex.join(sys.orig_argv),
+        "commit": commit(),
+        "machine": machine(),
+        "rounds": rounds,
+    }
+    readings: list[Reading] = []
+    for place in places():
+        if not only or place.sweep in only:
+            print(f"cost: {place.sweep} {place.x:,}", file=sys.stderr, flush=True)
+            readings += measure(place, rounds)
+    result["readings"] = [asdict(reading) for reading in readings]
+    for folder in ("benchmarks", "docs"):
+        (output / folder).mkdir(parents=True, exist_ok=True)
+    with written_whole(output / "benchmarks" / "results-cost.json") as beside:
+        beside.write_text(json.dumps(result, indent=1) + "\n")
+    write_page(result, output / "docs")
+
+
+if __name__ == "__main__":
+    main()
