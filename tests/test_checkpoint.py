@@ -24,8 +24,9 @@ import pqrlearn
 from command import PQR as COMMAND
 from command import SECONDS, clicks, failure, feed, figures, message, ok, run, write_rows
 from pqrlearn import Batch, modelfile
-from pqrlearn.checkpoint import Progress, cut, mark, skip
+from pqrlearn.checkpoint import Progress, cut, skip
 from pqrlearn.errors import Corrupt, DataError
+from pqrlearn.files import mark
 from strategies import cut as part
 
 ROWS = clicks(seed=91)

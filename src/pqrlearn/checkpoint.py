@@ -6,17 +6,14 @@ rows. Going on from it on the same inputs gives the bytes of a run that was neve
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pqrlearn.errors import Corrupt, DataError
+from pqrlearn.files import mark
 from pqrlearn.hyper import check_whole
 from pqrlearn.rows import Batch
-
-_DIGEST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -61,15 +58,6 @@ class Progress:
                 f"{name} is a checkpoint of other inputs than {', '.join(paths)}; "
                 "give the same files in the same order"
             )
-
-
-def mark(path: str) -> str:
-    """What a file is known by: its size and a digest of its start; stdin by nothing."""
-    if path == "-" or not os.path.isfile(path):
-        return "stream"
-    with open(path, "rb") as file:
-        digest = hashlib.sha256(file.read(_DIGEST_BYTES)).hexdigest()
-    return f"{os.path.getsize(path)} bytes, sha256 of the first {_DIGEST_BYTES}: {digest}"
 
 
 def skip(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:

@@ -7,7 +7,9 @@ there are no times and no paths, so equal models are equal bytes. docs/modelfile
 from __future__ import annotations
 
 import json
+import mmap
 import os
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from pqrlearn.files import written_whole
 
 FORMAT = 1
 _KEY = "pqrlearn"
+_DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "U64": "<u8", "U32": "<u4", "U8": "u1"}
 _CUT_OFF = ("incomplete", "invalidoffset", "notfullycovered", "invalidheaderlength")
 
 Settings = dict[str, Any]
@@ -41,6 +44,31 @@ def write(path: str | os.PathLike[str], kind: str, settings: Settings, tensors: 
             save_file(_contiguous(tensors), beside, metadata=_metadata(kind, settings))
         except SafetensorError as error:  # it wraps the operating system's errors in text
             raise OSError(str(error)) from error
+
+
+def assemble(
+    path: Path, kind: str, settings: Settings, columns: dict[str, tuple[type[np.generic], Path]]
+) -> None:
+    """Writes tensors of one dimension that lie in files of their own, without holding them.
+
+    The bytes are those of `write`: first come the widest types, so that all are aligned.
+    """
+    names = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
+    header: dict[str, Any] = {"__metadata__": _metadata(kind, settings)}
+    end = 0
+    order = sorted(columns, key=lambda name: (-np.dtype(columns[name][0]).itemsize, name))
+    for name in order:
+        dtype, column = np.dtype(columns[name][0]), columns[name][1]
+        begin, end = end, end + column.stat().st_size
+        shape = [(end - begin) // dtype.itemsize]
+        header[name] = {"dtype": names[dtype], "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for name in order:
+            with columns[name][1].open("rb") as column_file:
+                shutil.copyfileobj(column_file, file, 1 << 20)
 
 
 def from_bytes(data: bytes, name: str = "<bytes>") -> tuple[str, Settings, Tensors]:
@@ -72,6 +100,35 @@ def read(path: str | os.PathLike[str]) -> tuple[str, Settings, Tensors]:
     except OSError as error:
         raise ModelFileError(f"{path}: {error.strerror or error}") from None
     return (*_settings(str(path), metadata), tensors)
+
+
+def mapped(path: str | os.PathLike[str]) -> tuple[str, Settings, Tensors]:
+    """Like `read`, but the tensors stay in the file: what is not looked at is not loaded."""
+    from safetensors import SafetensorError, safe_open
+
+    _must_be_a_file(Path(path))
+    try:
+        with safe_open(path, framework="numpy") as file:  # checks that offsets and sizes fit
+            metadata = file.metadata()
+        with open(path, "rb") as raw:
+            size = struct.unpack("<Q", raw.read(8))[0]
+            header = json.loads(raw.read(size))
+            pages = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)
+    except (SafetensorError, ValueError) as error:
+        raise _unreadable(str(path), error) from None
+    except OSError as error:
+        raise ModelFileError(f"{path}: {error.strerror or error}") from None
+    header.pop("__metadata__", None)
+    tensors = {name: _view(pages, 8 + size, entry) for name, entry in header.items()}
+    return (*_settings(str(path), metadata), tensors)
+
+
+def _view(pages: mmap.mmap, start: int, entry: dict[str, Any]) -> npt.NDArray[Any]:
+    """An array over the bytes of a tensor; types that are not of numbers come as bytes."""
+    begin, end = entry["data_offsets"]
+    dtype = np.dtype(_DTYPES.get(entry["dtype"], "u1"))
+    flat = np.frombuffer(pages, dtype, (end - begin) // dtype.itemsize, start + begin)
+    return flat.copy() if not flat.flags.aligned else flat
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:

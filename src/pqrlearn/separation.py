@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
+from pqrlearn.cache import CacheReader, is_cache
 from pqrlearn.errors import Corrupt, HyperError, NotAModel, RowError
 from pqrlearn.hyper import MAX_ORDER, SAMPLE_ROWS, check_whole
 from pqrlearn.readers import LibsvmReader, open_source
@@ -170,6 +171,8 @@ class Counts:
         readers: list[LibsvmReader] = []
 
         def read(path: AnyPath, start: int, stop: int | None) -> Iterator[Batch]:
+            if is_cache(path):
+                return CacheReader(path, clicks=clicks).batches(start, stop)
             readers.append(
                 LibsvmReader(path, clicks=clicks, on_bad_row=on_bad_row, start=start, stop=stop)
             )
@@ -202,7 +205,7 @@ def sample(paths: Sequence[AnyPath], sample_rows: int | None, read: Read) -> Ite
     check_whole("sample_rows", sample_rows, least=1)
     if not all(enterable(path) for path in paths):
         return at_most(everything, sample_rows)
-    sizes = [os.path.getsize(path) for path in paths]
+    sizes = [_size(path) for path in paths]
     rows = sum(map(_estimated_rows, paths, sizes))
     if rows <= 1.5 * sample_rows:  # the estimate may be off: when in doubt, count all
         return everything
@@ -261,8 +264,15 @@ def _spread(size: int, share: float) -> Iterator[tuple[int, int]]:
         yield start, min(size, start + length)
 
 
+def _size(path: AnyPath) -> int:
+    """Of text in bytes, of a cache in rows: what it is cut by."""
+    return CacheReader(path, clicks=False).rows if is_cache(path) else os.path.getsize(path)
+
+
 def _estimated_rows(path: AnyPath, size: int) -> float:
     """From the line ends in a few places spread over the file."""
+    if is_cache(path):
+        return size
     seen = ends = 0
     with open(path, "rb") as file:
         for probe in range(_PROBES):

@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import IO
 
 import click
 
+from pqrlearn.cache import CacheReader, is_cache, kept
 from pqrlearn.errors import DataError
 from pqrlearn.readers import LibsvmReader, Source, ahead, open_source
 from pqrlearn.rows import Batch
 
 
 class Inputs:
-    """Files read one after the other; `-` is stdin."""
+    """Files read one after the other; `-` is stdin.
+
+    With a `room`, a folder, they are parsed once: what was read to its end is kept there.
+    """
 
     def __init__(
         self,
@@ -24,14 +29,16 @@ class Inputs:
         clicks: bool,
         on_bad_row: str = "stop",
         keep_bad: IO[bytes] | None = None,
+        room: Path | None = None,
     ) -> None:
         if list(paths).count("-") > 1:
             raise click.UsageError("- (stdin) can be read only once")
         self.paths = list(paths)
         self.clicks = clicks
         self._on_bad_row, self._keep_bad = on_bad_row, keep_bad
-        self._readers: list[LibsvmReader] = []
-        self._sources: list[Source] = []
+        self._cache = room / "rows.cache" if room else None
+        self._readers: list[LibsvmReader | CacheReader] = []
+        self._sources: list[Source | CacheReader] = []
         self._sizes: list[int | None] = []
 
     def batches(self) -> Iterator[Batch]:
@@ -39,23 +46,38 @@ class Inputs:
         return ahead(self._read())
 
     def _read(self) -> Iterator[Batch]:
+        if self._cache is None:
+            yield from self._read_files()
+        elif not self._cache.exists():
+            yield from kept(self._cache, self._read_files())
+        else:
+            reader = CacheReader(self._cache, clicks=self.clicks)
+            self._sources, self._sizes = [reader], [_size(str(self._cache))]
+            yield from reader.batches()
+
+    def _read_files(self) -> Iterator[Batch]:
         with ExitStack() as stack:
             self._readers, self._sources = [], []
             self._sizes = [_size(path) for path in self.paths]
             for path in self.paths:
-                source = stack.enter_context(open_source(path))
-                reader = LibsvmReader(
-                    source,
-                    clicks=self.clicks,
-                    on_bad_row=self._on_bad_row,
-                    keep_bad=self._keep_bad,
-                )
-                self._sources.append(source)
-                self._readers.append(reader)
-                yield from reader.batches()
+                yield from self._opened(path, stack).batches()
         self._keep_bad = None  # a second pass meets the same bad rows again
         if not any(reader.rows for reader in self._readers):
             raise DataError(f"{', '.join(self.paths)}: no rows")
+
+    def _opened(self, path: str, stack: ExitStack) -> LibsvmReader | CacheReader:
+        reader: LibsvmReader | CacheReader
+        if is_cache(path):
+            reader = CacheReader(path, clicks=self.clicks)
+            self._sources.append(reader)
+        else:
+            source = stack.enter_context(open_source(path))
+            self._sources.append(source)
+            reader = LibsvmReader(
+                source, clicks=self.clicks, on_bad_row=self._on_bad_row, keep_bad=self._keep_bad
+            )
+        self._readers.append(reader)
+        return reader
 
     def fraction(self) -> float | None:
         """How much of the files has been read; None when their size is not known."""

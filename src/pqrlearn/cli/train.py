@@ -9,16 +9,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import chain
 from os.path import samefile
+from pathlib import Path
 from typing import IO, Any
 
 import click
 
 from pqrlearn import hyper
+from pqrlearn.cache import is_cache
 from pqrlearn.checkpoint import Progress, cut, skip
 from pqrlearn.cli import options, show
 from pqrlearn.cli.choose import new_learner, refuse_contradictions
 from pqrlearn.cli.inputs import Inputs
-from pqrlearn.files import check_writable
+from pqrlearn.files import check_writable, room_beside
 from pqrlearn.learners import LEARNERS, PQR, load
 from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import Pass, finite, learn, peak_memory
@@ -83,8 +85,9 @@ def train(files: tuple[str, ...], **given: Any) -> None:
     _refuse_to_overwrite(files, given["output"], given["bad_rows"], given["checkpoint"])
     for path in filter(None, (given["output"], given["checkpoint"])):
         check_writable(path)
-    run = _Run(list(files), given)
-    run.learn()
+    with ExitStack() as stack:
+        run = _Run(list(files), given, stack)
+        run.learn()
     run.learner.save(given["output"])
     run.report(as_json=given["as_json"])
 
@@ -92,7 +95,7 @@ def train(files: tuple[str, ...], **given: Any) -> None:
 class _Run:
     """One training run: a model, its inputs, and what each pass showed."""
 
-    def __init__(self, files: list[str], given: dict[str, Any]) -> None:
+    def __init__(self, files: list[str], given: dict[str, Any], stack: ExitStack) -> None:
         self.given = given
         self.every = given["every"] or EVERY
         self.results: dict[int, Pass] = {}  # by number of the pass, from 1
@@ -105,12 +108,17 @@ class _Run:
         self.progress = self._start(files, resumed.progress if resumed else None)
         self.start = self.progress
         loss = resumed.loss if resumed else given["loss"] or "logistic"
-        self._stack = ExitStack()
         keep: IO[bytes] | None = None
         if given["bad_rows"]:
-            keep = self._stack.enter_context(open(given["bad_rows"], "wb"))  # noqa: SIM115
+            keep = stack.enter_context(open(given["bad_rows"], "wb"))  # noqa: SIM115
+        again = self.progress.passes > 1 and not all(map(is_cache, files))
+        room = stack.enter_context(room_beside(Path(given["output"]))) if again else None
         self.inputs = Inputs(
-            files, clicks=loss == "logistic", on_bad_row=given["on_bad_row"], keep_bad=keep
+            files,
+            clicks=loss == "logistic",
+            on_bad_row=given["on_bad_row"],
+            keep_bad=keep,
+            room=room,
         )
         self.learner = resumed or new_learner(given, loss, self._separation)
 
@@ -159,20 +167,19 @@ class _Run:
 
     def learn(self) -> None:
         skip_refused = self.given["on_bad_row"] == "skip"
-        with self._stack:
-            for number in range(self.progress.done_passes, self.progress.passes):
-                title = f"pass {number + 1}" if self.progress.passes > 1 else "training"
-                before = self.progress.rows
-                with show.progress(title, self.inputs.fraction, quiet=self._quiet) as watch:
-                    result = learn(
-                        self.learner,
-                        self._batches(),
-                        self._checkpointed(watch),
-                        skip_refused=skip_refused,
-                    )
-                if self.progress.rows > before:  # a checkpoint may be of the last row
-                    self.results[number + 1] = result
-                self.progress = Progress(self.progress.inputs, self.progress.passes, number + 1)
+        for number in range(self.progress.done_passes, self.progress.passes):
+            title = f"pass {number + 1}" if self.progress.passes > 1 else "training"
+            before = self.progress.rows
+            with show.progress(title, self.inputs.fraction, quiet=self._quiet) as watch:
+                result = learn(
+                    self.learner,
+                    self._batches(),
+                    self._checkpointed(watch),
+                    skip_refused=skip_refused,
+                )
+            if self.progress.rows > before:  # a checkpoint may be of the last row
+                self.results[number + 1] = result
+            self.progress = Progress(self.progress.inputs, self.progress.passes, number + 1)
 
     @property
     def _quiet(self) -> bool:

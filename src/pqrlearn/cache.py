@@ -1,0 +1,189 @@
+"""A parsed file, kept: rows as they lie in memory, in one safetensors file that is mapped.
+
+The container and its checks are those of models, and every row passes the checks of a Batch. A
+cache remembers the file it was made from, and is refused when that file has changed. Values and
+weights that are all 1 are left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from pqrlearn import modelfile
+from pqrlearn.errors import DataError, ModelFileError, RowError
+from pqrlearn.files import mark, written_whole
+from pqrlearn.rows import Batch
+
+KIND = "cache"
+BATCH_ROWS = 16_384
+
+_COLUMNS: dict[str, type[np.generic]] = {
+    "indptr": np.int64,
+    "indices": np.uint32,
+    "values": np.float32,
+    "labels": np.float64,
+    "weights": np.float32,
+}
+_ONES = ("values", "weights")
+
+
+def kept(
+    path: str | os.PathLike[str], batches: Iterable[Batch], source: str | None = None
+) -> Iterator[Batch]:
+    """The same batches; once all have been taken, they are kept at `path`. In bounded memory.
+
+    `source` is the file they come from.
+    """
+    with written_whole(path) as beside:
+        with closing(_Columns(beside.parent)) as columns:
+            for batch in batches:
+                columns.add(batch)
+                yield batch
+        settings: dict[str, Any] = {"rows": columns.rows, "source": None}
+        if source is not None and os.path.isfile(source):
+            settings["source"] = {"name": os.path.basename(source), "mark": mark(source)}
+        modelfile.assemble(beside, KIND, settings, columns.kept())
+
+
+class _Columns:
+    """One file for each tensor, in the order of the rows."""
+
+    def __init__(self, room: Path) -> None:
+        self.rows = self._entries = 0
+        self._paths = {name: room / f"column-{name}" for name in _COLUMNS}
+        self._files: dict[str, IO[bytes]] = {n: p.open("wb") for n, p in self._paths.items()}
+        self._files["indptr"].write(np.zeros(1, np.int64).tobytes())
+        self._all_ones = dict.fromkeys(_ONES, True)
+
+    def add(self, batch: Batch) -> None:
+        self._files["indptr"].write((batch.indptr[1:] + self._entries).tobytes())
+        for name in ("indices", "values", "labels", "weights"):
+            self._files[name].write(getattr(batch, name).data)
+        for name in _ONES:
+            self._all_ones[name] &= bool((getattr(batch, name) == 1).all())
+        self.rows += len(batch)
+        self._entries += len(batch.indices)
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+    def kept(self) -> dict[str, tuple[type[np.generic], Path]]:
+        return {
+            name: (dtype, self._paths[name])
+            for name, dtype in _COLUMNS.items()
+            if not self._all_ones.get(name, False)
+        }
+
+
+def is_cache(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins like one; text cannot."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        head = file.read(9)
+    return len(head) == 9 and head[8:] == b"{" and int.from_bytes(head[:8], "little") < 1 << 27
+
+
+class CacheReader:
+    """Batches of the rows of a cache, in order. Has no bad rows: those were left out or refused.
+
+    With `clicks`, labels must be 0/1 or -1/1 and come as 0/1.
+    """
+
+    bad_rows = 0
+    first_bad: tuple[RowError, ...] = ()
+
+    def __init__(self, path: str | os.PathLike[str], *, clicks: bool) -> None:
+        self._path, self._clicks = str(path), clicks
+        try:
+            kind, settings, self._tensors = modelfile.mapped(path)
+        except ModelFileError as error:
+            raise DataError(str(error)) from None
+        if kind != KIND:
+            raise DataError(f"{path}: a {kind} of pqrlearn, not rows")
+        try:
+            self.rows = self._checked(settings)
+        except (KeyError, ValueError, TypeError) as error:
+            raise DataError(f"{path}: a damaged cache ({error})") from None
+        self._refuse_stale(settings["source"])
+        self._size, self._done = os.path.getsize(path), 0
+
+    def _checked(self, settings: dict[str, Any]) -> int:
+        shapes = {
+            name: len(modelfile.tensor(self._tensors, name, dtype, 1))
+            for name, dtype in _COLUMNS.items()
+            if name in self._tensors or name not in _ONES
+        }
+        rows, entries = settings["rows"], shapes["indices"]
+        expected = {"indptr": rows + 1, "values": entries, "labels": rows, "weights": rows}
+        if any(shapes.get(name, size) != size for name, size in expected.items()):
+            raise ValueError("its parts differ in length")
+        if settings["source"] is not None:
+            settings["source"]["name"], settings["source"]["mark"]
+        return int(rows)
+
+    def _refuse_stale(self, source: Any) -> None:
+        if source is None:
+            return
+        beside = Path(self._path).parent / str(source["name"])
+        if beside.is_file() and mark(beside) != source["mark"]:
+            raise DataError(
+                f"{self._path}: {beside} has changed since this cache was made of it; "
+                f"make it anew with pqr data convert {beside} --to cache -o {self._path}"
+            )
+
+    @property
+    def position(self) -> int:
+        """How much of the file has been used, in bytes."""
+        return self._size * self._done // max(self.rows, 1)
+
+    def batches(self, start: int = 0, stop: int | None = None) -> Iterator[Batch]:
+        """The rows from `start` to before `stop`."""
+        end = self.rows if stop is None else min(stop, self.rows)
+        for first in range(start, end, BATCH_ROWS):
+            last = min(first + BATCH_ROWS, end)
+            yield self._batch(first, last)
+            self._done = last
+
+    def _batch(self, first: int, last: int) -> Batch:
+        indptr = self._tensors["indptr"][first : last + 1]
+        begin, end = int(indptr[0]), int(indptr[-1])
+        if not 0 <= begin <= end <= len(self._tensors["indices"]):
+            raise RowError("indptr leaves the file", path=self._path)
+        try:
+            return Batch(
+                indptr - begin,
+                self._tensors["indices"][begin:end],
+                self._part("values", begin, end),
+                self._labels(first, last),
+                self._part("weights", first, last),
+                np.arange(first + 1, last + 1),
+                self._path,
+            )
+        except RowError as error:
+            raise RowError(f"rows from {first + 1} on: {error}", path=self._path) from None
+
+    def _part(self, name: str, begin: int, end: int) -> Any:
+        kept = self._tensors.get(name)
+        return np.ones(end - begin, np.float32) if kept is None else kept[begin:end]
+
+    def _labels(self, first: int, last: int) -> Any:
+        labels = self._tensors["labels"][first:last]
+        if not self._clicks:
+            return labels
+        good = np.isin(labels, (-1.0, 0.0, 1.0))
+        if not good.all():
+            row = first + int(np.argmin(good))
+            raise RowError(
+                f"label {labels[row - first]:g} is not a click: expected 0/1 or -1/1",
+                path=self._path,
+                line=row + 1,
+            )
+        return np.maximum(labels, 0.0)
