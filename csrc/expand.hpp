@@ -57,16 +57,19 @@ struct Expansion {
       return;
     }
     double low = 0.0;
+    high.resize(row.size);
+    std::size_t found = 0;
     for (std::size_t i = 0; i < row.size; ++i) {
       const std::uint32_t rank = separation.rank(row.indices[i]);
       if (rank != Separation::low) {
-        high.push_back({rank, row.values[i]});
+        high[found++] = {rank, row.values[i]};
       } else if (rule.low_exists) {
         low += row.values[i];
       } else {
         ++ignored;
       }
     }
+    high.resize(found);
     std::sort(high.begin(), high.end(),
               [](const High& a, const High& b) { return a.rank < b.rank; });
     low_sum = static_cast<float>(low);

@@ -31,6 +31,15 @@ struct Rows {
     return {indices + indptr[r], values + indptr[r],
             static_cast<std::size_t>(indptr[r + 1] - indptr[r])};
   }
+
+  Rows part(std::size_t first, std::size_t rows) const {
+    return {indptr + first,
+            indices,
+            values,
+            labels ? labels + first : nullptr,
+            weights ? weights + first : nullptr,
+            rows};
+  }
 };
 
 // A canonical row can be learned as it is.

@@ -6,9 +6,12 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <mutex>
 #include <shared_mutex>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "row.hpp"
 
@@ -49,11 +52,25 @@ class Shared {
     });
   }
 
+  // Rows do not depend on each other here: many of them are shared out to all cores.
   std::size_t margin(const Rows& rows, double* margins) const {
-    return in_slices(rows, margins, [&](const Rows& slice, double* out) {
-      const Among among(*this);
-      return model_.margin(slice, out);
-    });
+    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    const std::size_t parts = std::max<std::size_t>(1, std::min(cores, rows.size / least_part));
+    const auto begin = [&](std::size_t part) { return rows.size * part / parts; };
+    const auto work = [&](std::size_t part) {
+      const std::size_t first = begin(part);
+      return margin_part(rows.part(first, begin(part + 1) - first), margins + first);
+    };
+    std::vector<std::future<std::size_t>> others;
+    for (std::size_t part = 1; part < parts; ++part) {
+      others.push_back(std::async(std::launch::async, work, part));
+    }
+    std::size_t done = work(0);
+    for (std::size_t part = 1; part < parts; ++part) {
+      const std::size_t finished = others[part - 1].get();
+      if (done == begin(part)) done += finished;
+    }
+    return done;
   }
 
   // All else, with the model to oneself or among readers.
@@ -70,6 +87,7 @@ class Shared {
 
  private:
   static constexpr std::size_t slice_rows = 1024;  // how long a reader may have to wait
+  static constexpr std::size_t least_part = 2048;  // rows worth a thread
 
   Model model_;
   mutable std::shared_mutex mutex_;
@@ -93,18 +111,19 @@ class Shared {
     ~Among() { of.mutex_.unlock_shared(); }
   };
 
+  std::size_t margin_part(const Rows& rows, double* margins) const {
+    return in_slices(rows, margins, [&](const Rows& slice, double* out) {
+      const Among among(*this);
+      return model_.margin(slice, out);
+    });
+  }
+
   template <class Work>
   static std::size_t in_slices(const Rows& rows, double* margins, Work work) {
     std::size_t done = 0;
     while (done < rows.size) {
       const std::size_t size = std::min(slice_rows, rows.size - done);
-      const Rows slice{rows.indptr + done,
-                       rows.indices,
-                       rows.values,
-                       rows.labels ? rows.labels + done : nullptr,
-                       rows.weights ? rows.weights + done : nullptr,
-                       size};
-      const std::size_t finished = work(slice, margins + done);
+      const std::size_t finished = work(rows.part(done, size), margins + done);
       done += finished;
       if (finished < size) break;
     }

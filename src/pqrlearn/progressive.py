@@ -7,6 +7,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from pqrlearn.metrics import Metrics, make_metrics
 from pqrlearn.rows import Batch
 
 Watch = Callable[[Metrics], None]
-"""Told after every batch, with the metrics so far: a progress line, for example."""
+"""Told after every batch, with the metrics of those before it: a progress line, for example."""
 
 
 @dataclass(frozen=True)
@@ -84,21 +85,48 @@ def _run(
     metrics = make_metrics(loss)
     refused: list[RefusedRow] = []
     start = time.perf_counter()
-    for whole in batches:
-        batch = whole
-        while len(batch):
-            try:
-                margins, done = margins_of(batch), len(batch)
-            except RefusedRow as error:
-                if not skip_refused:
-                    raise
-                margins, done = error.margins, error.row + 1
-                refused.append(error)
-            metrics.update(margins, batch.labels[: len(margins)], batch.weights[: len(margins)])
-            batch = batch.part(done, len(batch))
-        if watch is not None:
-            watch(metrics)
+    with _Scorer(metrics) as scorer:
+        for whole in batches:
+            batch = whole
+            while len(batch):
+                try:
+                    margins, done = margins_of(batch), len(batch)
+                except RefusedRow as error:
+                    if not skip_refused:
+                        raise
+                    margins, done = error.margins, error.row + 1
+                    refused.append(error)
+                scorer.wait()
+                if watch is not None and done == len(batch):
+                    watch(metrics)
+                scorer.start(margins, batch)
+                batch = batch.part(done, len(batch))
     return Pass(time.perf_counter() - start, metrics.result(), refused)
+
+
+class _Scorer:
+    """Scores a batch on a thread of its own, while the next one is learned."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._pool = ThreadPoolExecutor(1, "scorer")
+        self._running: Future[None] | None = None
+
+    def start(self, margins: Any, batch: Batch) -> None:
+        labels, weights = batch.labels[: len(margins)], batch.weights[: len(margins)]
+        self._running = self._pool.submit(self._metrics.update, margins, labels, weights)
+
+    def wait(self) -> None:
+        if self._running is not None:
+            self._running.result()
+
+    def __enter__(self) -> _Scorer:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        self._pool.shutdown()
+        if error is None:
+            self.wait()
 
 
 def peak_memory() -> int:
