@@ -43,10 +43,10 @@ def test_the_list_has_every_data_set_and_whether_it_is_there(root: Path) -> None
     write_good(root, "ml-1m")
     found = {one["name"]: one for one in figures("data", "list")["data"]}
     assert list(found) == list(datasets.NAMES)
-    assert found["ml-1m"]["present"] == "yes"
+    assert (found["ml-1m"]["present"], found["ml-1m"]["whole"]) == (True, True)
     assert found["ml-1m"]["files"][0] == str(root / "ml-1m/ratings.dat")
     assert (found["ml-1m"]["rows"], found["ml-1m"]["features"]) == (1_000_209, 3_487)
-    assert (found["criteo"]["present"], found["criteo"]["files"]) == ("no", [])
+    assert (found["criteo"]["present"], found["criteo"]["files"]) == (False, [])
     assert found["criteo"]["home"] == str(root / "criteo")
     assert found["kdd2012-libsvm"]["downloads"][0]["checksum"] is None
 
@@ -133,6 +133,9 @@ def test_a_bad_row_leaves_neither_rows_nor_names(root: Path, tmp_path: Path) -> 
 def test_a_place_that_cannot_be_written_is_told_before_any_work(tmp_path: Path) -> None:
     said = failure(1, "data", "convert", "ml-1m", "-o", tmp_path / "missing/out")
     assert "cannot be written" in said
+    (tmp_path / "out.names").mkdir()
+    said = failure(1, "data", "convert", "ml-1m", "-o", tmp_path / "out")
+    assert said == f"{tmp_path / 'out.names'}: not a regular file, so it is not replaced"
 
 
 # stats

@@ -17,7 +17,6 @@ from data_files import GOOD, KDD2012_SAMPLE, encoded, write_good
 from pqrlearn import Batch, datasets
 from pqrlearn.datasets import table
 from pqrlearn.datasets.criteo import count
-from pqrlearn.datasets.statistics import measure
 from pqrlearn.errors import DataError, RowError
 from pqrlearn.readers import Names, format_names, open_source, read_names
 
@@ -294,6 +293,7 @@ BROKEN = [
     ("ml-100k", "u.user", "3|1|X|other|1", r"u\.user:3: gender 'X' is not M or F"),
     ("ml-100k", "u.user", "3|1|M| |1", r"u\.user:3: occupation ' ' is not an occupation"),
     ("ml-100k", "u.user", "3|1|M|other|\t", r"u\.user:3: zip '\\t' is not a zip code"),
+    ("ml-100k", "u.user", "3|1|M|other|1\r2", r"u\.user:3: zip '1\\r2' is not a zip code"),
     ("ml-100k", "u.user", "1|1|M|other|1", r"u\.user:3: number '1' has been given before"),
     ("ml-100k", "u.item", "3|x|0|1", r"u\.item:3: expected 24 cells separated by '\|', found 4"),
     ("ml-100k", "u.item", "3" + "|2" * 23, r"u\.item:3: expected 19 flags of genres, each 0 or 1"),
@@ -386,17 +386,3 @@ def test_rows_before_a_bad_line_come_first(root: Path) -> None:
     assert (len(first), first.lines.tolist()) == (2, [1, 2])  # type: ignore[union-attr]
     with pytest.raises(RowError, match=r"train\.txt:3: "):
         next(batches)
-
-
-# Statistics.
-
-
-def test_statistics_count_what_is_there(root: Path) -> None:
-    write_good(root, "ml-1m")
-    counted = measure(datasets.get("ml-1m"))
-    assert (counted.rows, counted.features, counted.nonzeros) == (2, 11, 11)
-    assert counted.mean_label == 4.0
-    assert counted.most_frequent(2) == [("age=1", 1), ("gender=F", 1)]
-    ranks, rows = counted.occurrence()
-    assert ranks.tolist() == list(range(1, 12))
-    assert rows.tolist() == [1] * 11

@@ -40,7 +40,10 @@ def list_all(as_json: bool) -> None:
         return
     cells = [
         (
-            *(one["name"], one["present"], one["task"], one["licence"]),
+            one["name"],
+            "yes" if one["whole"] else "sample" if one["present"] else "no",
+            one["task"],
+            one["licence"],
             f"{one['rows']:,}",
             _or_dash(one["features"]),
         )
@@ -61,7 +64,8 @@ def _described(one: DataSet) -> dict[str, Any]:
         "licence": one.licence,
         "source": one.source,
         "home": str(one.home),
-        "present": "yes" if one.whole() else "sample" if one.present() else "no",
+        "present": one.present(),
+        "whole": one.whole(),
         "files": [str(path) for path in one.files()] if one.present() else [],
         "downloads": [{"url": d.url, "checksum": d.checksum} for d in one.downloads],
     }
@@ -99,7 +103,8 @@ def convert(name: str, form: str, output: str, quiet: bool, as_json: bool) -> No
 
     The names of the features go to OUT.names, for pqr train --names.
     """
-    check_writable(output)
+    for path in (output, f"{output}.names"):
+        check_writable(path)
     names = Names()
     one = datasets.get(name) if name in datasets.NAMES or not _is_file(name) else None
     files = [str(path) for path in one.files()] if one else [name]

@@ -25,7 +25,7 @@ OCCUPATIONS = (
 )
 """The codes of users.dat, from 0 on."""
 
-_TEXT = r"\S(.*\S)?"
+_TEXT = r"\S+( \S+)*"
 _age = matching("age", "[0-9]{1,3}", "a whole number")
 _gender = matching("gender", "[MF]", "M or F")
 _job = matching("occupation", _TEXT, "an occupation")

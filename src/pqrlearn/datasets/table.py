@@ -19,7 +19,7 @@ from pqrlearn.readers.source import whole_lines
 from pqrlearn.rows import Batch
 
 CHUNK_BYTES = 1 << 22
-REMEMBERED = 1 << 20
+REMEMBERED = 1 << 17
 """How many cells a column remembers before it starts anew: ids are many, and most are rare."""
 
 Label = Callable[[str], float]
