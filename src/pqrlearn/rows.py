@@ -62,6 +62,26 @@ class Batch:
             self.source,
         )
 
+    def take(self, rows: npt.NDArray[np.int64]) -> Batch:
+        """The rows with these numbers, in this order.
+
+        >>> batch = Batch.from_rows([([0], [1.0]), ([5, 6], [1.0, 2.0])], labels=[0, 1])
+        >>> batch.take(np.array([1, 0])).indices.tolist()
+        [5, 6, 0]
+        """
+        lengths = np.diff(self.indptr)[rows]
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        places = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], lengths)
+        return Batch(
+            indptr,
+            self.indices[places],
+            self.values[places],
+            self.labels[rows],
+            self.weights[rows],
+            None if self.lines is None else self.lines[rows],
+            self.source,
+        )
+
     @staticmethod
     def from_csr(X: Any, y: Any = None, weights: Any = None) -> Batch:
         """The rows of a SciPy CSR matrix or array, copied, with labels and row weights.
