@@ -1,0 +1,151 @@
+"""The batch setting: the optimum over all rows at once, and many shuffled passes.
+
+LR, QR and PQR are linear in their weights, so over the expanded rows (expansion.py) their loss is
+convex, and L-BFGS finds its minimum (solver.py), over all space or over the ball ‖theta‖ ≤ radius;
+the bias is one of the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pqrlearn import modelfile
+from pqrlearn.batch.expansion import Expanded, Linear, expanded
+from pqrlearn.batch.solver import TOLERANCE, Minimum, Problem, Watch, minimise
+from pqrlearn.errors import DataError, HyperError
+from pqrlearn.hyper import Ogd, check_rate, check_whole
+from pqrlearn.learners import QR, Learner
+from pqrlearn.learners.base import RowsLike, as_batch
+from pqrlearn.metrics import Metrics, make_metrics
+from pqrlearn.rows import Batch, FloatArray
+
+__all__ = [
+    "Expanded",
+    "Minimum",
+    "Optimal",
+    "expanded",
+    "fit_optimal",
+    "minimise",
+    "passes",
+    "problem_of",
+]
+
+_PASS_ROWS = 16_384  # learned between two words about progress
+
+
+def passes(
+    learner: Learner,
+    X: RowsLike,
+    y: Any = None,
+    *,
+    count: int,
+    seed: int = 0,
+    watch: Callable[[Metrics], None] | None = None,
+) -> list[dict[str, float]]:
+    """Learns all rows `count` times, each time in another random order (the stochastic setting).
+
+    Returns the progressive figures of every pass. The same seed gives the same bits.
+    """
+    batch = as_batch(X, y)
+    check_whole("count", count, least=1)
+    rng = np.random.default_rng(check_whole("seed", seed, least=0))
+    figures = []
+    for _ in range(count):
+        metrics = make_metrics(learner.loss)
+        order = rng.permutation(len(batch))
+        for start in range(0, len(order), _PASS_ROWS):
+            part = batch.take(order[start : start + _PASS_ROWS])
+            metrics.update(learner.learn_margins(part), part.labels, part.weights)
+            if watch is not None:
+                watch(metrics)
+        figures.append(metrics.result())
+    return figures
+
+
+@dataclass(frozen=True, eq=False)
+class Optimal:
+    """The best fixed weights for some rows, as a model and as a certified minimum."""
+
+    model: Linear
+    """Predicts with them (in 32 bits), can be saved and inspected, and goes on learning by OGD."""
+    loss: float
+    """The weighted sum of the losses, without the l2 penalty."""
+    minimum: Minimum
+    """Of F, in the columns of `expanded`; its `gap` bounds what is left to gain."""
+
+
+def fit_optimal(
+    model: Linear,
+    X: RowsLike,
+    y: Any = None,
+    *,
+    l2: float = 0.0,
+    radius: float | None = None,
+    tolerance: float = TOLERANCE,
+    watch: Watch | None = None,
+) -> Optimal:
+    """The weights with the least loss over all rows, for a model with the settings of `model`.
+
+    Needs a radius or an l2: without either, clicks that can be told apart have no optimum. The
+    result is a new model; `model` itself and its optimizer play no part.
+
+    >>> from pqrlearn import LR
+    >>> rows = Batch.from_rows([([0], [1.0]), ([1], [1.0])] * 50, labels=[4.0, 1.0] * 50)
+    >>> best = fit_optimal(LR("squared"), rows, radius=10.0)
+    >>> best.model.predict_many(rows)[:2].round(2).tolist()
+    [4.0, 1.0]
+    """
+    if not isinstance(model, Linear):
+        raise HyperError(f"{type(model).__name__} has no batch optimum: give an LR, a PQR or a QR")
+    if radius is None and not l2:
+        raise HyperError("give a radius or an l2: without either, an optimum may not exist")
+    check_rate("l2", l2)
+    check_rate("tolerance", tolerance, above=0)
+    if radius is not None:
+        check_rate("radius", radius, above=0)
+    batch = as_batch(X, y)
+    if not len(batch) or not np.isfinite(batch.labels).all():
+        raise DataError("an optimum needs rows, and a label for each of them")
+    rows = expanded(model, batch)
+    problem = problem_of(model, rows, batch, l2, radius)
+    minimum = minimise(problem, tolerance, watch=watch)
+    loss = minimum.value - l2 / 2 * float(minimum.theta @ minimum.theta)
+    return Optimal(_holding(model, rows, minimum.theta, batch, radius), loss, minimum)
+
+
+def problem_of(
+    model: Linear, rows: Expanded, batch: Batch, l2: float = 0.0, radius: float | None = None
+) -> Problem:
+    """The loss of a model over expanded rows, with the labels and weights of their batch."""
+    weights = batch.weights.astype(np.float64)
+    return Problem(model.loss, rows.matrix, batch.labels, weights, l2, radius)
+
+
+def _holding(
+    model: Linear, rows: Expanded, theta: FloatArray, batch: Batch, radius: float | None
+) -> Linear:
+    """A model with these weights: the state of OGD after all rows is the weights themselves."""
+    kind, settings, tensors = modelfile.from_bytes(model.to_bytes())
+    settings["optimizer"] = Ogd(radius=radius).settings()
+    settings["rows"] = len(batch)
+    last = int(batch.indices.max(initial=0))
+    settings["next_feature"] = max(settings["next_feature"], last + 1)
+    norm2 = 0.0
+    for block in model.blocks:
+        here = theta[rows.columns(block)] if block in rows.keys else np.zeros(1)
+        slots = np.stack([here, np.zeros_like(here)], axis=1)
+        if block == "bias":
+            tensors["bias"] = slots[0]
+            norm2 += float(here @ here)
+        else:
+            kept = slots.astype(np.float32)
+            tensors[f"{block}.keys"], tensors[f"{block}.slots"] = rows.keys[block], kept
+            norm2 += float(np.square(kept.astype(np.float64)).sum())
+    tensors["optimizer"] = np.array([len(batch), 1.0, norm2])
+    if isinstance(model, QR):
+        tensors["high"] = rows.high
+    return type(model).from_bytes(modelfile.to_bytes(kind, settings, tensors))
