@@ -83,6 +83,19 @@ class Batch:
         )
 
     @staticmethod
+    def joined(batches: Iterable[Batch]) -> Batch:
+        """The rows of all batches, one after the other; where they stood is not kept."""
+        parts = list(batches) or [Batch.from_rows([])]
+        sizes = np.concatenate([np.diff(part.indptr) for part in parts])
+        return Batch(
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
+            np.concatenate([part.indices for part in parts]),
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.labels for part in parts]),
+            np.concatenate([part.weights for part in parts]),
+        )
+
+    @staticmethod
     def from_csr(X: Any, y: Any = None, weights: Any = None) -> Batch:
         """The rows of a SciPy CSR matrix or array, copied, with labels and row weights.
 

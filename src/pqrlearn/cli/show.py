@@ -83,6 +83,19 @@ def _line(title: str, *, quiet: bool) -> Iterator[_Line | None]:
         line.clear()
 
 
+@contextmanager
+def steps(title: str, *, quiet: bool) -> Iterator[Callable[[float, str], None]]:
+    """A line with a word about the work, the share of it that is done, and the time left."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda share, text: None
+        return
+    line = _Line(title, lambda: None)
+    try:
+        yield line.step
+    finally:
+        line.clear()
+
+
 class _Line:
     """Redraws itself at most ten times a second."""
 
@@ -99,6 +112,15 @@ class _Line:
     def count(self, done: int, share: float | None, unit: Literal["rows", "MB"]) -> None:
         if self._is_due():
             self._draw(done / 1e6 if unit == "MB" else done, unit, share)
+
+    def step(self, share: float, text: str) -> None:
+        now = time.monotonic()
+        if now - self._drawn < 0.1:
+            return
+        self._drawn = now
+        seconds = now - self._start
+        left = [f"{share:.0%}", f"{_clock(seconds / share - seconds)} left"] if share else []
+        self._write("  ".join([f"{self._title}: {text}", *left]))
 
     def clear(self) -> None:
         self._write("")
