@@ -297,7 +297,7 @@ def test_the_command_trains_resumes_and_inspects(
         ("--model cfm --order 3", "--order needs --model pqr: cfm has no separation"),
         ("--model cfm --interaction-scale 1", "--interaction-scale needs --model pqr or qr"),
         ("--model cfm --schedule fixed", "--schedule is not an option of ftrl"),
-        ("--model cfm --optimizer ogd", "--optimizer must be ftrl"),
+        ("--model cfm --optimizer ogd", "--optimizer ogd is not for cfm: use ftrl"),
         ("--model ccfm --alpha 0.1", "--alpha is not an option of ccfm"),
         ("--model ccfm --no-bias", "--bias is not an option of ccfm"),
         ("--model ccfm --radius 0", "radius=0.0 must be a number > 0"),

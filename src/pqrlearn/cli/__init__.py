@@ -20,6 +20,7 @@ COMMANDS = {
     "train": "Learn a model from files, one row at a time.",
     "predict": "Print one prediction per row.",
     "evaluate": "Measure a model on rows with labels.",
+    "tune": "Find settings for a model on a validation part of the rows.",
     "inspect": "Show a model's settings, sizes and strongest weights.",
     "data": "List, fetch, convert and describe data sets.",
     "demo": "Train on a made-up click stream and show what was found.",

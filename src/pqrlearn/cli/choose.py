@@ -3,52 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import click
 import numpy as np
 
-from pqrlearn import hyper
 from pqrlearn.errors import HyperError
-from pqrlearn.learners import CCFM, CFM, FM, LR, PQR, QR, DiFacto, Learner
+from pqrlearn.learners import PQR, DiFacto, Learner, make
+from pqrlearn.learners.build import BALL, optimizers
 from pqrlearn.readers import read_names
 from pqrlearn.separation import Separation
 
 RATES = ("alpha", "beta", "l1", "l2", "eta", "schedule", "radius", "factor_eta", "factor_l2")
-BALL = ("radius", "eta", "block_rows")
 _SEPARATING = ("separation", "order", "min_count")
 _EMBEDDING = ("seed", "init")
 _EMBEDDED = ("fm", "difacto")
 _TIERED = ("tiers", "factor_eta", "factor_l2")
+_SETTINGS = ("optimizer", *RATES, *BALL, "rank", *_TIERED, *_EMBEDDING, "interaction_scale", "bias")
 
 
 def new_learner(given: dict[str, Any], loss: str, separate: Callable[[], Separation]) -> Learner:
     """A learner as the options describe it; `separate` is called if it needs a separation."""
     kind = given["model"] or "pqr"
     _refuse_foreign(given, kind)
-    if kind in ("cfm", "ccfm"):
-        return _with_names(_new_spectral(given, kind, loss), given)
-    common: dict[str, Any] = {
-        "loss": loss,
-        "bias": True if given["bias"] is None else given["bias"],
-    }
-    common["optimizer"] = new_optimizer(given, kind)
-    names = read_names(given["names"]) if given["names"] else None
-    model: Learner
-    if kind == "lr":
-        model = LR(**common)
-    elif kind == "fm":
-        model = FM(**common, **_only_given(given, ("rank", *_EMBEDDING)))
-    elif kind == "difacto":
-        model = DiFacto(**common, **_only_given(given, (*_TIERED, *_EMBEDDING)))
-    else:
-        scale = given["interaction_scale"]
-        factor = hyper.INTERACTION_SCALE if scale is None else None if scale == "none" else scale
-        common["interaction_scale"] = factor
-        model = QR(**common) if kind == "qr" else PQR(separate(), **common)
-    if names is not None:
-        model.use_names(names)
+    settings = _only_given(given, _SETTINGS)
+    if settings.get("interaction_scale") == "none":
+        settings["interaction_scale"] = None
+    model = make(kind, loss, settings, separate)
+    if given["names"]:
+        model.use_names(read_names(given["names"]))
     return model
 
 
@@ -66,50 +49,27 @@ def _refuse_foreign(given: dict[str, Any], kind: str) -> None:
         _refuse(given, ["tiers"], "needs --model difacto")
     if kind not in ("cfm", "ccfm"):
         _refuse(given, ["block_rows"], "needs --model cfm or ccfm")
+    _refuse_rates(given, kind)
 
 
-def new_optimizer(given: dict[str, Any], model: str) -> hyper.Optimizer:
-    kinds = _optimizers(model)
+def _refuse_rates(given: dict[str, Any], kind: str) -> None:
+    """Rates are those of the optimizer, but for the ball of cfm and ccfm."""
+    if kind == "ccfm":
+        others = ["optimizer", "bias", *(rate for rate in RATES if rate not in BALL)]
+        _refuse(given, others, "is not an option of ccfm: all of it is one matrix")
+        return
+    kinds = optimizers(kind)
     name = given["optimizer"] or next(iter(kinds))
     if name not in kinds:
-        raise click.UsageError(f"--optimizer {name} is not for {model}: use {' or '.join(kinds)}")
-    kind = kinds[name]
-    rates = [rate for rate in RATES if model != "difacto" or rate not in _TIERED]
-    default = hyper.DIFACTO_FTRL if model == "difacto" else kind()
-    foreign = [rate for rate in rates if rate not in default.settings()]
-    _refuse(given, foreign, f"is not an option of {kind.name}")
-    return replace(default, **_only_given(given, rates))
-
-
-def _optimizers(model: str) -> dict[str, type[hyper.Optimizer]]:
-    """Those that a model can learn with, its default first."""
-    if model == "fm":
-        return {**hyper.DESCENTS}
-    return {hyper.Ftrl.name: hyper.Ftrl} if model == "difacto" else hyper.OPTIMIZERS
+        raise click.UsageError(f"--optimizer {name} is not for {kind}: use {' or '.join(kinds)}")
+    apart = BALL if kind == "cfm" else _TIERED if kind == "difacto" else ()
+    known = kinds[name]().settings()
+    foreign = [rate for rate in RATES if rate not in known and rate not in apart]
+    _refuse(given, foreign, f"is not an option of {name}")
 
 
 def _only_given(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: given[name] for name in names if given[name] is not None}
-
-
-def _new_spectral(given: dict[str, Any], kind: str, loss: str) -> Learner:
-    """CFM or CCFM: --radius and --eta are the ball's; the linear part of cfm has rates of ftrl."""
-    ball = hyper.NuclearBall(**{name: given[name] for name in BALL if given[name] is not None})
-    if kind == "ccfm":
-        others = ["optimizer", "bias", *(rate for rate in RATES if rate not in BALL)]
-        _refuse(given, others, "is not an option of ccfm: all of it is one matrix")
-        return CCFM(loss, ball)
-    if given["optimizer"] not in (None, hyper.Ftrl.name):
-        raise click.UsageError("--optimizer must be ftrl: the linear part of cfm has no other")
-    optimizer = new_optimizer(given | {"radius": None, "eta": None}, kind)
-    assert isinstance(optimizer, hyper.Ftrl)
-    return CFM(loss, optimizer, ball, bias=True if given["bias"] is None else given["bias"])
-
-
-def _with_names(model: Learner, given: dict[str, Any]) -> Learner:
-    if given["names"]:
-        model.use_names(read_names(given["names"]))
-    return model
 
 
 def _refuse(given: dict[str, Any], names: Any, reason: str) -> None:

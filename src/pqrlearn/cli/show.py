@@ -72,6 +72,13 @@ def tally(
 
 
 @contextmanager
+def steps(title: str, *, quiet: bool) -> Iterator[Callable[[float, str], None]]:
+    """A line with a word about the work, the share of it that is done, and the time left."""
+    with _line(title, quiet=quiet) as line:
+        yield lambda share, text: line.step(share, text) if line else None
+
+
+@contextmanager
 def _line(title: str, *, quiet: bool) -> Iterator[_Line | None]:
     if quiet or not sys.stderr.isatty():
         yield None
@@ -83,25 +90,13 @@ def _line(title: str, *, quiet: bool) -> Iterator[_Line | None]:
         line.clear()
 
 
-@contextmanager
-def steps(title: str, *, quiet: bool) -> Iterator[Callable[[float, str], None]]:
-    """A line with a word about the work, the share of it that is done, and the time left."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda share, text: None
-        return
-    line = _Line(title, lambda: None)
-    try:
-        yield line.step
-    finally:
-        line.clear()
-
-
 class _Line:
     """Redraws itself at most ten times a second."""
 
     def __init__(self, title: str) -> None:
         self._title = title
         self._start = self._drawn = time.monotonic()
+        self._share = 0.0
 
     def show(self, metrics: Metrics, fraction: Fraction) -> None:
         if self._is_due():
@@ -114,13 +109,11 @@ class _Line:
             self._draw(done / 1e6 if unit == "MB" else done, unit, share)
 
     def step(self, share: float, text: str) -> None:
-        now = time.monotonic()
-        if now - self._drawn < 0.1:
-            return
-        self._drawn = now
-        seconds = now - self._start
-        left = [f"{share:.0%}", f"{_clock(seconds / share - seconds)} left"] if share else []
-        self._write("  ".join([f"{self._title}: {text}", *left]))
+        if share < self._share:  # the next piece of work
+            self._start = time.monotonic()
+        self._share = share
+        if self._is_due():
+            self._write("  ".join([f"{self._title}: {text}", *self._left(share)]))
 
     def clear(self) -> None:
         self._write("")
@@ -133,11 +126,13 @@ class _Line:
         return True
 
     def _draw(self, done: float, unit: str, share: float | None, *more: str) -> None:
+        rate = done / (self._drawn - self._start)
+        parts = [f"{self._title}: {done:,.0f} {unit}", f"{rate:,.0f}/s", *more]
+        self._write("  ".join([*parts, *self._left(share)]))
+
+    def _left(self, share: float | None) -> list[str]:
         seconds = self._drawn - self._start
-        parts = [f"{self._title}: {done:,.0f} {unit}", f"{done / seconds:,.0f}/s", *more]
-        if share:
-            parts += [f"{share:.0%}", f"{_clock(seconds / share - seconds)} left"]
-        self._write("  ".join(parts))
+        return [f"{share:.0%}", f"{_clock(seconds / share - seconds)} left"] if share else []
 
     def _write(self, text: str) -> None:
         from shutil import get_terminal_size

@@ -7,6 +7,7 @@ import os
 from pqrlearn import modelfile
 from pqrlearn.errors import NotAModel
 from pqrlearn.learners.base import Learner
+from pqrlearn.learners.build import LEARNERS, make
 from pqrlearn.learners.ccfm import CCFM
 from pqrlearn.learners.cfm import CFM
 from pqrlearn.learners.difacto import DiFacto
@@ -25,11 +26,8 @@ __all__ = [
     "Learner",
     "from_bytes",
     "load",
+    "make",
 ]
-
-LEARNERS: dict[str, type[Learner]] = {
-    learner.kind: learner for learner in (PQR, LR, QR, FM, DiFacto, CFM, CCFM)
-}
 
 
 def load(path: str | os.PathLike[str]) -> Learner:

@@ -1,0 +1,108 @@
+"""Results that outlive the process: one JSON line each, synced before the next is begun.
+
+Work that takes minutes is cut into pieces with a key that says all that a piece depends on. A piece
+that is in the journal is not done again, so work that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from functools import cache
+from hashlib import blake2b
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from pqrlearn.errors import PqrError
+
+_CODE = ("learners/*.py", "hyper.py", "metrics.py", "rows.py", "separation.py")
+"""What results follow from, besides the native core."""
+
+
+class Journal:
+    """Results by key, in a file that only grows.
+
+    Threads and processes may share a file: a line is one write. A line that was cut off by a crash
+    is passed over.
+
+    >>> journal = Journal(None)
+    >>> journal.once("6 x 7", lambda: 42), journal.once("6 x 7", lambda: 1 / 0)
+    (42, 42)
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+        """With no path, results are kept for the life of the object only."""
+        self.path = None if path is None else Path(path)
+        self._known: dict[str, Any] = {}
+        self._turn = Lock()
+        if self.path is not None and self.path.exists():
+            self._known = dict(filter(None, map(_entry, self.path.read_bytes().split(b"\n"))))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._known
+
+    def __getitem__(self, key: str) -> Any:
+        return self._known[key]
+
+    def put(self, key: str, result: Any) -> None:
+        """Keeps a result that JSON can hold."""
+        line = json.dumps({"key": key, "result": result}) + "\n"
+        with self._turn:
+            if self.path is not None:
+                self._append(line.encode())
+            self._known[key] = json.loads(line)["result"]
+
+    def once(self, key: str, work: Callable[[], Any]) -> Any:
+        """The result under `key`; the work is done only if it is not known yet."""
+        if key not in self._known:
+            self.put(key, work())
+        return self._known[key]
+
+    def _append(self, line: bytes) -> None:
+        assert self.path is not None
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab", buffering=0) as file:
+                file.write(line if _ends_whole(self.path) else b"\n" + line)
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise PqrError(f"{self.path}: cannot be written: {error.strerror or error}") from error
+
+
+def key_of(*parts: Any) -> str:
+    """A short key of plain data, and of the code that the results would come from."""
+    text = json.dumps([_fingerprint(), *parts], sort_keys=True)
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _entry(line: bytes) -> tuple[str, Any] | None:
+    try:
+        entry = json.loads(line)
+        return entry["key"], entry["result"]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _ends_whole(path: Path) -> bool:
+    """Whether the last line was written to its end."""
+    with path.open("rb") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+@cache
+def _fingerprint() -> str:
+    """Of the code: results of an older version are never taken for those of this one."""
+    home = Path(__file__).parent
+    core = find_spec("pqrlearn._core")
+    files = [Path(core.origin)] if core and core.origin else []
+    files += sorted(path for pattern in _CODE for path in home.glob(pattern))
+    digest = blake2b(digest_size=16)
+    for path in files:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,218 @@
+"""Hyper-parameters chosen on a validation part, by successive halving on growing prefixes.
+
+Every trial learns the first ninth of the training rows in one pass; the best third of them learns
+the first third, and the best third of those learns all. The order of trials, and so the result,
+follows from a seed. Each finished trial is in a journal, so a search that was stopped goes on.
+
+The grids lie within the ranges of the paper: rates and regularisation from 0.0001 to 10, ranks from
+2 to 512 for ratings and from 4 to 64 for clicks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pqrlearn.errors import RefusedRow
+from pqrlearn.journal import Journal, key_of
+from pqrlearn.learners import make
+from pqrlearn.progressive import evaluate
+from pqrlearn.rows import Batch
+from pqrlearn.separation import Separation
+
+Settings = dict[str, Any]
+Grid = dict[str, Sequence[Any]]
+Watch = Callable[[float, float], None]
+"""Told after every trial: the share of the work that is done, and the best score so far."""
+
+KEEP = 3  # one of three goes on to the next rung
+TRIALS = 27
+RUNGS = 3
+CHUNK_ROWS = 2**16  # learned in one call: between two calls Ctrl-C is heard
+
+RATES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+PENALTIES = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
+SMALL_PENALTIES = (1e-4, 1e-3, 1e-2, 0.1)
+RANKS = {"squared": (2, 4, 8, 16, 32, 64), "logistic": (4, 8, 16, 32, 64)}
+SCALES = (None, 0.3, 1.0, 3.0)
+
+
+def space(kind: str, loss: str) -> Grid:
+    """What is tried of each setting, under the names that pqr train gives its options."""
+    ftrl: Grid = {"alpha": RATES, "l1": PENALTIES, "l2": PENALTIES}
+    ball: Grid = {"radius": (1.0, 2.0, 5.0, 10.0), "eta": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)}
+    factors: Grid = {"factor_eta": RATES, "factor_l2": PENALTIES}
+    spaces: dict[str, Grid] = {
+        "lr": ftrl,
+        "pqr": {**ftrl, "interaction_scale": SCALES},
+        "qr": {**ftrl, "interaction_scale": SCALES},
+        "fm": {
+            "eta": RATES,
+            "l1": SMALL_PENALTIES,
+            "l2": SMALL_PENALTIES,
+            **factors,
+            "rank": RANKS[loss],
+        },
+        "difacto": {**ftrl, **factors, "tiers": tuple(map(tiers_of, RANKS[loss]))},
+        "cfm": {**ftrl, **ball},
+        "ccfm": ball,
+    }
+    return spaces[kind]
+
+
+def tiers_of(rank: int) -> tuple[tuple[int, int], ...]:
+    """DiFacto's tiers below a largest rank: a quarter of it from 10 rows on, half from 100 on."""
+    steps = [(10, rank // 4), (100, rank // 2), (1000, rank)]
+    return tuple((count, size) for count, size in steps if size)
+
+
+def points(grid: Grid, trials: int, seed: int) -> list[Settings]:
+    """Settings to try, spread evenly: of each axis all values come up before one repeats.
+
+    More trials begin with the same ones as fewer.
+
+    >>> points({"alpha": (0.1, 0.2), "l2": (1, 2, 3)}, 2, seed=0)
+    [{'alpha': 0.1, 'l2': 3}, {'alpha': 0.2, 'l2': 1}]
+    """
+    columns = {}
+    for at, (name, values) in enumerate(grid.items()):
+        generator = np.random.default_rng([seed, at])
+        rounds = -(-trials // len(values))
+        order = [int(i) for _ in range(rounds) for i in generator.permutation(len(values))]
+        columns[name] = [values[i] for i in order[:trials]]
+    found = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [point for at, point in enumerate(found) if point not in found[:at]]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Settings, how many rows were learned with them, and the validation loss (inf: diverged)."""
+
+    settings: Settings
+    rows: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The winner, and every trial in the order of the search."""
+
+    kind: str
+    settings: Settings
+    score: float
+    trials: list[Trial]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be tuned: a learner, the rows it learns from, and those that judge it.
+
+    `fixed` settings are not searched; `separation` is for a learner that needs one.
+    """
+
+    kind: str
+    loss: str
+    train: Batch
+    validation: Batch
+    fixed: Settings
+    separation: Separation | None = None
+
+    def key(self) -> str:
+        high = [] if self.separation is None else self.separation.features.tolist()
+        content = [self.train.digest(), self.validation.digest(), high]
+        return key_of(self.kind, self.loss, *content)
+
+    def score(self, settings: Settings, rows: int) -> float | None:
+        """The validation loss after one pass over the first `rows`; None if it diverged."""
+        separation = self.separation
+        separate = None if separation is None else lambda: separation
+        learner = make(self.kind, self.loss, settings, separate)
+        try:
+            for part in chunks(self.train.part(0, rows)):
+                learner.learn_margins(part)
+            figures = evaluate(learner, chunks(self.validation)).figures
+        except RefusedRow:
+            return None
+        loss = figures["rmse" if self.loss == "squared" else "logloss"]
+        return loss if math.isfinite(loss) else None
+
+
+def chunks(batch: Batch) -> Iterator[Batch]:
+    for start in range(0, len(batch), CHUNK_ROWS):
+        yield batch.part(start, min(start + CHUNK_ROWS, len(batch)))
+
+
+def tune(
+    task: Task,
+    *,
+    trials: int = TRIALS,
+    rungs: int = RUNGS,
+    seed: int = 0,
+    journal: Journal | None = None,
+    jobs: int = 1,
+    watch: Watch | None = None,
+) -> Tuned:
+    """Searches the space of the learner's kind; the best settings on the whole training part win.
+
+    `jobs` trials run at a time, on threads: the native learners leave Python while they learn.
+    """
+    grid = {n: v for n, v in space(task.kind, task.loss).items() if n not in task.fixed}
+    alive = [task.fixed | point for point in points(grid, trials, seed)] if grid else [task.fixed]
+    rows = [max(1, len(task.train) // KEEP ** (rungs - 1 - rung)) for rung in range(rungs)]
+    search = _Search(task, journal or Journal(None), jobs, watch, _cost(len(alive), rows))
+    done: list[Trial] = []
+    for size in rows:
+        finished = search.rung(alive, size)
+        done += finished
+        ranked = sorted(finished, key=lambda trial: trial.score)
+        alive = [trial.settings for trial in ranked[: -(-len(ranked) // KEEP)]]
+    return Tuned(task.kind, ranked[0].settings, ranked[0].score, done)
+
+
+def _cost(trials: int, rows: Sequence[int]) -> int:
+    """How many rows a search learns in all."""
+    total = 0
+    for size in rows:
+        total += trials * size
+        trials = -(-trials // KEEP)
+    return total
+
+
+class _Search:
+    """Runs the trials of one rung after the other."""
+
+    def __init__(
+        self, task: Task, journal: Journal, jobs: int, watch: Watch | None, cost: int
+    ) -> None:
+        self.task, self.journal, self.jobs, self.watch, self.cost = task, journal, jobs, watch, cost
+        self._key = task.key()
+        self._learned = 0
+        self._best = math.inf
+
+    def rung(self, alive: Sequence[Settings], rows: int) -> list[Trial]:
+        """Each trial is in the journal when it ends, whatever becomes of the others."""
+        with ThreadPoolExecutor(self.jobs) as pool:
+            work = [pool.submit(self._trial, settings, rows) for settings in alive]
+            try:
+                for future in as_completed(work):
+                    self._told(rows, future.result().score)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return [future.result() for future in work]
+
+    def _trial(self, settings: Settings, rows: int) -> Trial:
+        key = key_of(self._key, settings, rows)
+        score = self.journal.once(key, lambda: self.task.score(settings, rows))
+        return Trial(settings, rows, math.inf if score is None else score)
+
+    def _told(self, rows: int, score: float) -> None:
+        self._learned += rows
+        self._best = min(self._best, score)
+        if self.watch is not None:
+            self.watch(self._learned / self.cost, self._best)
