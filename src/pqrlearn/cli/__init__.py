@@ -23,6 +23,7 @@ COMMANDS = {
     "tune": "Find settings for a model on a validation part of the rows.",
     "inspect": "Show a model's settings, sizes and strongest weights.",
     "data": "List, fetch, convert and describe data sets.",
+    "paper": "Regenerate the paper's tables and figures.",
     "demo": "Train on a made-up click stream and show what was found.",
 }
 

@@ -1,0 +1,1 @@
+"""The paper regenerated: its protocol, tables and figures, beside what it prints."""

@@ -1,0 +1,102 @@
+"""From the cells of a plan to what a table says of a contender."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, stdev
+from typing import Any
+
+from pqrlearn.paper.printed import printed
+from pqrlearn.paper.protocol import Contender, Plan, Result, contenders
+from pqrlearn.paper.sources import Source
+from pqrlearn.paper.work import Desk, accuracy, training_times
+
+
+@dataclass(frozen=True)
+class Row:
+    """A contender on a source: its results on every split, and LR's on the same splits."""
+
+    source: Source
+    contender: Contender
+    results: Sequence[Result]
+    linear: Sequence[Result]
+    seconds: Sequence[float] = ()
+    linear_seconds: Sequence[float] = ()
+
+    @property
+    def measures(self) -> list[str]:
+        return list(self.results[0]["tests"][0])
+
+    def summary(self, measure: str) -> dict[str, float | None]:
+        """Means; what seeds and what splits change; the paper's; and, pairwise, against LR."""
+        mine, linear = _by_split(self.results, measure), _by_split(self.linear, measure)
+        paired = [a - b for a, b in zip(mine, linear, strict=True)]
+        paper = printed(self.source.name, measure, self.contender.printed)
+        error = None if self.contender.kind == "lr" else _std(paired)
+        return {
+            "mean": fmean(mine),
+            "seeds_std": self._seeds_std(measure),
+            "splits_std": _std(mine),
+            "minus_lr": None if self.contender.kind == "lr" else fmean(paired),
+            "minus_lr_error": None if error is None else error / math.sqrt(len(paired)),
+            "paper": paper and paper[0],
+            "paper_std": paper and paper[1],
+            "minus_paper": paper and fmean(mine) - paper[0],
+        }
+
+    def _seeds_std(self, measure: str) -> float | None:
+        """Within a split, on average: what the paper's ± is."""
+        spreads = [_std([test[measure] for test in result["tests"]]) for result in self.results]
+        known = [spread for spread in spreads if spread is not None]
+        return fmean(known) if known else None
+
+    def time(self) -> float | None:
+        """Of a training pass, as a multiple of LR's in the same round."""
+        if not self.seconds:
+            return None
+        return median(a / b for a, b in zip(self.seconds, self.linear_seconds, strict=True))
+
+    def nonzeros(self) -> float:
+        return fmean(result["nonzeros"] for result in self.results)
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "model": self.contender.title,
+            **{measure: self.summary(measure) for measure in self.measures},
+            "nonzeros": self.nonzeros(),
+            "time": self.time(),
+            "seconds": list(self.seconds),
+            "splits": list(self.results),
+        }
+
+
+def _by_split(results: Sequence[Result], measure: str) -> list[float]:
+    """The mean over seeds, for each split."""
+    return [fmean(test[measure] for test in result["tests"]) for result in results]
+
+
+def _std(values: Sequence[float]) -> float | None:
+    return stdev(values) if len(values) > 1 else None
+
+
+def measured(desk: Desk, plan: Plan, sources: Sequence[Source]) -> list[list[Row]]:
+    """Every contender on every source."""
+    entries = [(source, c) for source in sources for c in contenders(source.name)]
+    found = list(zip(entries, accuracy(desk, plan, entries), strict=True))
+    rows = []
+    for source in sources:
+        mine = [(c, results) for (s, c), results in found if s == source]
+        rows.append([Row(source, c, results, mine[0][1]) for c, results in mine])
+    return rows
+
+
+def timed(desk: Desk, plan: Plan, rows: Sequence[Row]) -> list[Row]:
+    """The rows of one source, with the time of a training pass each."""
+    entries = [(row.contender, row.results[0]) for row in rows]
+    seconds = training_times(desk, plan, rows[0].source, entries)
+    return [
+        Row(row.source, row.contender, row.results, row.linear, mine, seconds[0])
+        for row, mine in zip(rows, seconds, strict=True)
+    ]

@@ -1,0 +1,104 @@
+"""Where the rows of a column come from: a data set's own files, or a stream of its shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from pqrlearn import datasets
+from pqrlearn.datasets.clicks import ClickStream
+from pqrlearn.metrics import make_metrics
+from pqrlearn.rows import Batch, FloatArray
+
+STREAMS = {
+    "avazu": ClickStream.avazu,
+    "criteo": ClickStream.criteo,
+    "kdd2012": ClickStream.kdd2012,
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows in memory, and what they are."""
+
+    batch: Batch
+    loss: str
+    note: str
+    sample: bool
+    digest: str
+    margins: FloatArray | None = None
+    """Of a simulated stream: those that its clicks were drawn from."""
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return ("rmse",) if self.loss == "squared" else ("auc", "logloss")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The data set `name`, or with a `fraction` that share of its rows, simulated."""
+
+    name: str
+    fraction: float | None = None
+
+    @property
+    def title(self) -> str:
+        title = datasets.get(self.name).paper_title or self.name
+        return title if self.fraction is None else f"{title}, simulated"
+
+    def present(self) -> bool:
+        return self.fraction is not None or datasets.get(self.name).present()
+
+    def rows(self) -> Rows:
+        return _rows(self)
+
+    def parts(self, split: int) -> Parts:
+        return _parts(self, split)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """80, 10 and 10 % of the rows, drawn at random by the number of the split."""
+
+    train: Batch
+    validation: Batch
+    test: Batch
+    truth: dict[str, float] | None
+    """Of a simulated stream: the figures of the chances themselves on the test rows."""
+
+
+@lru_cache(maxsize=8)
+def _rows(source: Source) -> Rows:
+    data = datasets.get(source.name)
+    if source.fraction is None:
+        loaded = data.load()
+        batch, files = loaded.batch, ", ".join(loaded.files)
+        part = f"a sample of the data set's {data.rows:,}" if loaded.sample else "complete"
+        what = "mean rating" if data.loss == "squared" else "click rate"
+        note = f"{len(batch):,} rows from {files} ({part}), {what} {batch.labels.mean():.4f}"
+        return Rows(batch, data.loss, note, loaded.sample, batch.digest())
+    assert data.paper_rows is not None
+    stream = STREAMS[source.name]()
+    rows = max(10, round(source.fraction * data.paper_rows))
+    batch = Batch.joined(stream.batches(rows))
+    note = (
+        f"SIMULATED: {rows:,} rows ({source.fraction:g} of the paper's) of {stream.fields} one-hot "
+        f"features out of {stream.features:,}, click rate {stream.click_rate:g}, "
+        f"{stream.interactions} planted pairs, seed {stream.seed}"
+    )
+    return Rows(batch, data.loss, note, True, batch.digest(), stream.margins(batch))
+
+
+@lru_cache(maxsize=1)
+def _parts(source: Source, split: int) -> Parts:
+    rows = source.rows()
+    order = np.random.default_rng(split).permutation(len(rows.batch))
+    train, validation, test = np.split(order, [len(order) * 8 // 10, len(order) * 9 // 10])
+    truth = None
+    if rows.margins is not None:
+        metrics = make_metrics(rows.loss)
+        metrics.update(rows.margins[test], rows.batch.labels[test])
+        truth = metrics.result()
+    return Parts(rows.batch.take(train), rows.batch.take(validation), rows.batch.take(test), truth)

@@ -1,0 +1,245 @@
+"""The paper's tables, filled with what was measured here, beside what the paper prints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pqrlearn import datasets, separation
+from pqrlearn.paper.printed import CLICKS, FIGURES, RATINGS, printed
+from pqrlearn.paper.protocol import Plan, contenders
+from pqrlearn.paper.results import Row, measured, timed
+from pqrlearn.paper.sources import Source
+from pqrlearn.paper.work import Desk
+
+NONE = "–"
+NAMES = {
+    "rmse": "RMSE",
+    "auc": "AUC",
+    "logloss": "LogLoss",
+    "time": "time × LR",
+    "size": "non-zeros",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Words for people, and the same as plain data for programs."""
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+    data: Any = None
+    text_columns: int = 1
+
+
+def as_data(table: Table) -> dict[str, Any]:
+    """A table as JSON: its words, and the figures behind them."""
+    return {**asdict(table), "data": table.data}
+
+
+def rmse(desk: Desk, plan: Plan, names: Sequence[str] = RATINGS) -> list[Table]:
+    """The RMSE table, a part for each data set."""
+    sources = [Source(name) for name in names]
+    rows = measured(desk, plan, [source for source in sources if source.present()])
+    parts = {mine[0].source: mine for mine in rows}
+    return [
+        table
+        for source in sources
+        for table in (_ratings(parts[source]) if source in parts else [_absent(source)])
+    ]
+
+
+def binary(
+    desk: Desk, plan: Plan, names: Sequence[str] = CLICKS, fraction: float | None = None
+) -> list[Table]:
+    """The table of AUC, LogLoss, time and size; with a fraction, from simulated streams."""
+    sources = [Source(name, fraction) for name in names]
+    rows = measured(desk, plan, [source for source in sources if source.present()])
+    parts = {mine[0].source: timed(desk, plan, mine) for mine in rows}
+    return [
+        table
+        for source in sources
+        for table in (_clicks(parts[source]) if source in parts else [_absent(source)])
+    ]
+
+
+def _ratings(rows: Sequence[Row]) -> list[Table]:
+    source = rows[0].source
+    columns = ["", "paper", "here", "± seeds", "± splits", "here − paper", "here − LR", "±"]
+    lines = []
+    for row in rows:
+        found = row.summary("rmse")
+        lines.append(
+            [
+                row.contender.title,
+                _with_std(found["paper"], found["paper_std"]),
+                _number(found["mean"]),
+                _small(found["seeds_std"]),
+                _small(found["splits_std"]),
+                _signed(found["minus_paper"]),
+                _signed(found["minus_lr"]),
+                _small(found["minus_lr_error"]),
+                _count(row.nonzeros()),
+            ]
+        )
+    table = Table(
+        f"rmse {source.name}",
+        f"{source.title}: test RMSE",
+        [*columns, "non-zeros"],
+        lines,
+        _notes(rows),
+        [row.data() for row in rows],
+    )
+    return [table, _chosen(rows)]
+
+
+def _clicks(rows: Sequence[Row]) -> list[Table]:
+    source = rows[0].source
+    columns = ["", "AUC paper", "here", "± seeds", "LogLoss paper", "here", "± seeds", "here − LR"]
+    columns += ["±", "time × LR paper", "here", "non-zeros paper", "here"]
+    lines = []
+    for row in rows:
+        auc, loss, column = row.summary("auc"), row.summary("logloss"), row.contender.printed
+        lines.append(
+            [
+                row.contender.title,
+                _with_std(auc["paper"], auc["paper_std"]),
+                _number(auc["mean"]),
+                _small(auc["seeds_std"]),
+                _with_std(loss["paper"], loss["paper_std"]),
+                _number(loss["mean"]),
+                _small(loss["seeds_std"]),
+                _signed(loss["minus_lr"]),
+                _small(loss["minus_lr_error"]),
+                _times(_printed(source, "time", column)),
+                _times(row.time()),
+                _count(_printed(source, "size", column)),
+                _count(row.nonzeros()),
+            ]
+        )
+    truth = rows[0].results[0]["truth"]
+    if truth is not None:
+        known = {2: _number(truth["auc"]), 5: _number(truth["logloss"])}
+        lines.append(["the truth", *(known.get(at, NONE) for at in range(1, len(columns)))])
+    data = {"rows": [row.data() for row in rows], "truth": truth}
+    title = f"{source.title}: test AUC and LogLoss, training time, model size"
+    name = f"binary {source.name}" + ("" if source.fraction is None else " simulated")
+    return [Table(name, title, columns, lines, _notes(rows), data), _chosen(rows)]
+
+
+def _absent(source: Source) -> Table:
+    """What the paper prints of a data set that is not here."""
+    measures = list(FIGURES[source.name])
+    columns = ["", *(f"{NAMES[measure]} paper" for measure in measures)]
+    lines = []
+    for contender in contenders(source.name):
+        if contender.printed and "(default)" not in contender.title:
+            title = contender.title.removesuffix(" (none)")
+            lines.append([title, *(_as_printed(source, m, contender.printed) for m in measures)])
+    note = (
+        f"could not run: {datasets.get(source.name).title} is not here "
+        f"(pqr data get {source.name} fetches it or says how)"
+    )
+    return Table(f"absent {source.name}", f"{source.title}: not measured", columns, lines, [note])
+
+
+def _chosen(rows: Sequence[Row]) -> Table:
+    """Which settings won, and on how many splits."""
+    lines = []
+    for row in rows:
+        found = Counter(_words(result["settings"]) for result in row.results)
+        if row.contender.costly:
+            found = Counter([f"{next(iter(found))} (first split)"])
+        for at, (words, splits) in enumerate(found.most_common()):
+            title = "" if at else row.contender.title
+            lines.append([title, words, "" if row.contender.costly else str(splits)])
+    source = rows[0].source
+    title = f"{source.title}: settings that won on the validation part"
+    columns = ["", "settings", "splits"]
+    return Table(f"settings {source.name}", title, columns, lines, text_columns=2)
+
+
+def _words(settings: dict[str, Any]) -> str:
+    def word(value: Any) -> str:
+        if isinstance(value, list | tuple):
+            return ",".join(f"{count}:{rank}" for count, rank in value)
+        return "none" if value is None else f"{value:g}"
+
+    return " ".join(f"{name}={word(value)}" for name, value in settings.items())
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    source = rows[0].source
+    notes = [source.rows().note]
+    low = [r.contender.title for r in rows if r.contender.order != r.results[0]["order"]]
+    if low:
+        distinct = max(row.results[0]["order"] or 0 for row in rows)
+        notes.append(f"{', '.join(low)}: there are only {distinct:,} features, so all are high")
+    return notes
+
+
+def stats(names: Sequence[str] = (*RATINGS, *CLICKS)) -> list[Table]:
+    """The statistics table: what the paper prints, and what the files hold."""
+    columns = ["", "rows paper", "here", "features paper", "here", "non-zeros a row", "label"]
+    lines, data, notes = [], [], []
+    for name in names:
+        known, source = datasets.get(name), Source(name)
+        found: dict[str, Any] = {"rows": None, "features": None, "row": None}
+        if source.present():
+            rows = source.rows()
+            counts = separation.Counts.of(rows.batch)
+            per_row = len(rows.batch.indices) / len(rows.batch)
+            found = {"rows": len(rows.batch), "features": counts.distinct, "row": per_row}
+            notes.append(f"{source.title}: {rows.note}")
+        else:
+            notes.append(f"{source.title}: not here")
+        label = "numerical" if known.loss == "squared" else "binary"
+        cells = [_count(known.paper_rows), _count(found["rows"]), _count(known.paper_features)]
+        cells += [
+            _count(found["features"]),
+            NONE if found["row"] is None else f"{found['row']:.1f}",
+        ]
+        lines.append([source.title, *cells, label])
+        paper = {"rows": known.paper_rows, "features": known.paper_features}
+        data.append({"name": name, "paper": paper, "here": found, "label": label})
+    return [Table("stats", "Statistics of the data sets", columns, lines, notes, data)]
+
+
+def _printed(source: Source, measure: str, column: str | None) -> float | None:
+    figure = printed(source.name, measure, column)
+    return figure and figure[0]
+
+
+def _as_printed(source: Source, measure: str, column: str) -> str:
+    figure = printed(source.name, measure, column) or (None, None)
+    shown = {"time": _times, "size": _count}.get(measure)
+    return shown(figure[0]) if shown else _with_std(*figure)
+
+
+def _number(value: float | None) -> str:
+    return NONE if value is None else f"{value:.4f}"
+
+
+def _signed(value: float | None) -> str:
+    return NONE if value is None else f"{value:+.4f}".replace("-", "−")
+
+
+def _small(value: float | None) -> str:
+    return NONE if value is None else f"{value:.4f}" if value >= 0.001 else f"{value:.0e}"
+
+
+def _with_std(value: float | None, std: float | None) -> str:
+    return _number(value) if std is None else f"{_number(value)} ± {std:.1e}"
+
+
+def _times(value: float | None) -> str:
+    return NONE if value is None else f"{value:.1f}"
+
+
+def _count(value: float | None) -> str:
+    return NONE if value is None else f"{value:,.0f}"

@@ -1,0 +1,129 @@
+"""Gets the cells of a plan done: on several processes, each result kept as soon as it is there."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import cast
+
+from pqrlearn.journal import Journal, key_of
+from pqrlearn.paper.protocol import Cell, Contender, Plan, Result, cell, measure
+from pqrlearn.paper.sources import Source
+
+Watch = Callable[[float, str], None]
+"""Told after every cell: the share of the work that is done, and what was done last."""
+
+
+def silent(done: float, text: str) -> None:
+    """For those who do not watch."""
+
+
+@dataclass
+class Desk:
+    """Where work is done and kept: a folder for results, and how many processes share it."""
+
+    cache: Path | None
+    jobs: int = 1
+    watch: Watch = silent
+
+    def __post_init__(self) -> None:
+        self.journal = Journal(self.cache / "cells.jsonl" if self.cache else None)
+
+    def results(self, cells: Sequence[Cell]) -> list[Result]:
+        """Of each cell, in order; those that are known are not measured again."""
+        keys = [cell.key() for cell in cells]
+        missing = {key: c for key, c in zip(keys, cells, strict=True) if key not in self.journal}
+        costs = {key: c.cost() for key, c in missing.items()}
+        # The longest first, but all of one source together: its rows are read once by a process.
+        first = {c.source: at for at, c in reversed(list(enumerate(cells)))}
+        order = sorted(missing, key=lambda key: (first[missing[key].source], -costs[key]))
+        done, total = 0.0, sum(costs.values())
+        for key, result in self._measured({key: missing[key] for key in order}):
+            self.journal.put(key, result)
+            done += costs[key]
+            mine = missing[key]
+            self.watch(done / total, f"{mine.source.title}, {mine.contender.title}")
+        return [self.journal[key] for key in keys]
+
+    def _measured(self, cells: dict[str, Cell]) -> Iterator[tuple[str, Result]]:
+        trials = self.cache / "trials.jsonl" if self.cache else None
+        if self.jobs == 1 or len(cells) < 2:
+            for key, mine in cells.items():
+                yield key, measure(mine, trials)
+            return
+        with _pool(min(self.jobs, len(cells))) as pool:
+            work = {pool.submit(measure, mine, trials): key for key, mine in cells.items()}
+            for future in as_completed(work):
+                yield work[future], future.result()
+
+
+@contextmanager
+def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes of their own, as not every learner leaves Python while it learns."""
+    pool = ProcessPoolExecutor(
+        jobs,
+        mp_context=get_context("spawn"),
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_DFL),  # Ctrl-C ends them without a word
+    )
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def accuracy(
+    desk: Desk, plan: Plan, entries: Sequence[tuple[Source, Contender]]
+) -> list[list[Result]]:
+    """The results of each contender on its source, one for each split.
+
+    Costly ones are tuned on the first split; on the others they go by what was found there.
+    """
+    tuned = [1 if contender.costly else plan.splits for _, contender in entries]
+    early = [
+        cell(plan, source, contender, split)
+        for (source, contender), splits in zip(entries, tuned, strict=True)
+        for split in range(splits)
+    ]
+    found = iter(desk.results(early))
+    first = [[next(found) for _ in range(splits)] for splits in tuned]
+    late = [
+        cell(plan, source, contender, split, settings=mine[0]["settings"])
+        for (source, contender), mine in zip(entries, first, strict=True)
+        for split in range(len(mine), plan.splits)
+    ]
+    found = iter(desk.results(late))
+    return [mine + [next(found) for _ in range(len(mine), plan.splits)] for mine in first]
+
+
+def training_times(
+    desk: Desk, plan: Plan, source: Source, entries: Sequence[tuple[Contender, Result]]
+) -> list[list[float]]:
+    """Seconds of one training pass in memory, for each contender in each round.
+
+    They run alone and in turn, so that a slower minute of the machine strikes all of them.
+    """
+    cells = [
+        cell(plan, source, contender, 0, settings=result["settings"])
+        for contender, result in entries
+    ]
+    key = key_of("times", plan.timings, [mine.key() for mine in cells])
+
+    def rounds() -> list[list[float]]:
+        tasks = [mine.task() for mine in cells]
+        seconds: list[list[float]] = [[] for _ in cells]
+        for turn in range(plan.timings):
+            for at, (mine, task) in enumerate(zip(cells, tasks, strict=True)):
+                start = time.perf_counter()
+                task.trained(mine.settings or {})
+                seconds[at].append(time.perf_counter() - start)
+            desk.watch((turn + 1) / plan.timings, f"{source.title}, times, one at a time")
+        return seconds
+
+    return cast("list[list[float]]", desk.journal.once(key, rounds))

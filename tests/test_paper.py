@@ -1,0 +1,261 @@
+"""The paper's protocol and tables, on simulated streams that are small enough for a test."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from command import failure, figures, ok
+from pqrlearn import datasets
+from pqrlearn.errors import DataError
+from pqrlearn.paper import printed, tables, work
+from pqrlearn.paper.protocol import FULL, QUICK, Contender, Plan, cell, contenders, measure, pqr
+from pqrlearn.paper.results import Row
+from pqrlearn.paper.sources import Source
+from pqrlearn.paper.work import Desk, accuracy, training_times
+
+TINY = Source("avazu", 2e-5)
+PLAN = Plan(splits=2, repeats=2, trials=3, costly_trials=3, timings=2)
+
+
+# What the paper prints.
+
+
+@pytest.mark.parametrize("data", printed.FIGURES)
+def test_every_printed_column_has_a_contender_and_the_other_way_round(data: str) -> None:
+    columns = {column for models in printed.FIGURES[data].values() for column in models}
+    found = [contender for contender in contenders(data) if contender.kind != "ccfm"]
+    assert {contender.printed for contender in found} == columns
+    assert sum(contender.printed == f"pqr {printed.ORDERS[data][2]}" for contender in found) == 2
+
+
+def test_the_printed_figures_are_those_of_the_paper() -> None:
+    assert printed.printed("ml-1m", "rmse", "pqr 2000") == (1.0190, None)
+    assert printed.printed("avazu", "auc", "fm") == (0.7752, 1.8e-4)
+    assert printed.printed("kdd2012", "size", "difacto") == (72.2e6, None)
+    assert printed.printed("ml-1m", "rmse", None) is None
+
+
+# The protocol.
+
+
+def test_the_parts_are_80_10_and_10_percent_and_no_row_is_in_two() -> None:
+    parts, rows = TINY.parts(3), TINY.rows()
+    sizes = [len(part) for part in (parts.train, parts.validation, parts.test)]
+    assert sizes == [648, 81, 82]
+    together = np.concatenate([p.indices.reshape(-1, 15) for p in (parts.train, parts.validation)])
+    together = np.concatenate([together, parts.test.indices.reshape(-1, 15)])
+    assert sorted(map(tuple, together)) == sorted(map(tuple, rows.batch.indices.reshape(-1, 15)))
+
+
+def test_a_split_follows_from_its_number() -> None:
+    first = TINY.parts(3).test.digest()
+    assert TINY.parts(4).test.digest() != first
+    assert TINY.parts(3).test.digest() == first
+
+
+def test_a_simulated_stream_says_so_everywhere() -> None:
+    assert "simulated" in TINY.title
+    assert "SIMULATED: 811 rows (2e-05 of the paper's)" in TINY.rows().note
+    assert TINY.parts(1).truth is not None
+
+
+def test_counting_sees_the_training_part_only() -> None:
+    task = cell(PLAN, TINY, pqr(50, "none"), 0).task()
+    assert task.separation is not None
+    assert task.separation.rows == len(task.train) == 648
+
+
+def test_a_cell_is_measured_once_for_every_seed_of_a_model_that_has_one() -> None:
+    fm = measure(cell(PLAN, TINY, Contender("FM", "fm"), 0))
+    assert len(fm["tests"]) == 2
+    assert fm["tests"][0] != fm["tests"][1]
+    lr = measure(cell(PLAN, TINY, Contender("LR", "lr"), 0))
+    assert len(lr["tests"]) == 1
+    assert {*lr["tests"][0]} == {"auc", "logloss"}
+
+
+def test_the_test_part_does_not_choose_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = cell(PLAN, TINY, Contender("LR", "lr"), 0)
+    task, parts = mine.task(), TINY.parts(mine.split)
+    assert task.validation.digest() == parts.validation.digest()
+    flipped = replace(parts, test=replace(parts.test, labels=1 - parts.test.labels))
+    before = measure(mine)
+    monkeypatch.setattr(Source, "parts", lambda self, split: flipped)
+    after = measure(mine)
+    assert before["settings"] == after["settings"]
+    assert before["tests"] != after["tests"]
+
+
+def test_a_quick_plan_is_a_smaller_one() -> None:
+    full, quick = FULL.settings(), QUICK.settings()
+    assert full["repeats"] == 20
+    assert full["splits"] == 5
+    assert all(quick[name] <= full[name] for name in full)
+
+
+# Getting it done.
+
+
+def entries() -> list[tuple[Source, Contender]]:
+    return [(TINY, Contender("LR", "lr")), (TINY, Contender("CCFM", "ccfm"))]
+
+
+def test_costly_models_are_tuned_on_the_first_split_only() -> None:
+    linear, costly = accuracy(Desk(None), PLAN, entries())
+    assert [result["validation"] is None for result in linear] == [False, False]
+    assert [result["validation"] is None for result in costly] == [False, True]
+    assert costly[0]["settings"] == costly[1]["settings"]
+
+
+def test_finished_cells_are_not_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = accuracy(Desk(tmp_path), PLAN, entries())
+    monkeypatch.setattr(work, "measure", lambda *_: pytest.fail("measured again"))
+    assert accuracy(Desk(tmp_path), PLAN, entries()) == whole
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = accuracy(Desk(None), PLAN, entries())
+    done: list[str] = []
+
+    def interrupted(mine: Any, trials: Path | None) -> Any:
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(mine.contender.title)
+        return measure(mine, trials)
+
+    monkeypatch.setattr(work, "measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        accuracy(Desk(tmp_path), PLAN, entries())
+    done[:] = [""]
+    monkeypatch.setattr(work, "measure", lambda m, t: done.append(m.split) or measure(m, t))
+    assert accuracy(Desk(tmp_path), PLAN, entries()) == whole
+    assert len(done) - 1 == 4 - 2
+
+
+def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
+    alone = accuracy(Desk(None), PLAN, entries())
+    assert accuracy(Desk(tmp_path, jobs=2), PLAN, entries()) == alone
+
+
+def test_progress_ends_at_all_of_it() -> None:
+    seen: list[float] = []
+    accuracy(Desk(None, watch=lambda done, text: seen.append(done)), PLAN, entries()[:1])
+    assert seen == sorted(seen)
+    assert seen[-1] == pytest.approx(1)
+
+
+def test_times_are_kept_too(tmp_path: Path) -> None:
+    result = measure(cell(PLAN, TINY, Contender("LR", "lr"), 0))
+    pairs = [(Contender("LR", "lr"), result)]
+    first = training_times(Desk(tmp_path), PLAN, TINY, pairs)
+    assert [len(seconds) for seconds in first] == [PLAN.timings]
+    assert training_times(Desk(tmp_path), PLAN, TINY, pairs) == first
+
+
+# What a table says.
+
+
+def row(contender: Contender, *splits: list[float], seconds: tuple[float, ...] = ()) -> Row:
+    def result(losses: list[float]) -> dict[str, Any]:
+        tests = [{"rmse": loss} for loss in losses]
+        return {"settings": {}, "tests": tests, "nonzeros": 7, "order": None, "truth": None}
+
+    linear = [result([1.04]), result([1.06])]
+    mine = [result(losses) for losses in splits]
+    return Row(Source("ml-1m"), contender, mine, linear, seconds, (1.0, 2.0, 1.0)[: len(seconds)])
+
+
+def test_a_row_is_compared_with_the_paper_and_split_by_split_with_lr() -> None:
+    fm = row(Contender("FM", "fm", printed="fm"), [1.01, 1.03], [1.03, 1.05])
+    found = fm.summary("rmse")
+    assert found["mean"] == pytest.approx(1.03)
+    assert found["minus_lr"] == pytest.approx(-0.02)
+    assert found["minus_lr_error"] == pytest.approx(0, abs=1e-12)
+    assert found["seeds_std"] == pytest.approx(0.02 / math.sqrt(2))
+    assert found["splits_std"] == pytest.approx(0.02 / math.sqrt(2))
+    assert (found["paper"], found["paper_std"]) == (1.0434, 5.0e-4)
+    assert found["minus_paper"] == pytest.approx(1.03 - 1.0434)
+
+
+def test_one_split_and_one_seed_have_no_deviation() -> None:
+    alone = row(Contender("CCFM", "ccfm"), [1.01])
+    alone = replace(alone, linear=alone.linear[:1])
+    found = alone.summary("rmse")
+    assert found["seeds_std"] is None
+    assert found["splits_std"] is None
+    assert found["minus_lr_error"] is None
+    assert found["minus_paper"] is None
+
+
+def test_time_is_the_median_multiple_of_lr_in_the_same_round() -> None:
+    assert row(Contender("FM", "fm"), [1.0], [1.0], seconds=(3.0, 4.0, 5.0)).time() == 3.0
+    assert row(Contender("FM", "fm"), [1.0], [1.0]).time() is None
+
+
+@pytest.fixture
+def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PQRLEARN_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("no_data")
+def test_what_could_not_run_is_said_beside_the_papers_figures() -> None:
+    (table,) = tables.rmse(Desk(None), PLAN, ["ml-10m"])
+    assert "could not run: MovieLens 10M is not here" in table.notes[0]
+    assert ["PQR k=2000", "0.9536"] in list(table.rows)
+    (table,) = tables.binary(Desk(None), PLAN, ["kdd2012"])
+    assert ["LR", "0.7944", "0.1541", "1.0", "9,110,000"] in list(table.rows)
+
+
+@pytest.mark.usefixtures("no_data")
+def test_statistics_of_absent_data_are_the_papers_alone() -> None:
+    (table,) = tables.stats(["ml-1m"])
+    assert table.rows == [["ML1M", "1,000,209", "–", "100,000", "–", "–", "numerical"]]
+    with pytest.raises(DataError):
+        datasets.get("ml-1m").load()
+
+
+def test_a_simulated_table_shows_the_truth_and_calls_itself_simulated() -> None:
+    table, chosen = tables.binary(Desk(None), PLAN, ["avazu"], fraction=2e-5)
+    assert table.title.startswith("Avazu, simulated")
+    assert table.rows[-1][0] == "the truth"
+    assert len(table.rows) == len(contenders("avazu")) + 1
+    assert {len(line) for line in table.rows} == {len(table.columns)}
+    assert {line[0] for line in chosen.rows} >= {"LR", "FM", "PQR k=8000 (none)"}
+
+
+# The command.
+
+QUICKLY = ("--fraction", "1e-5", "--splits", 1, "--repeats", 1, "--trials", 2, "--jobs", 1)
+
+
+def test_the_command_prints_a_table_and_the_same_as_json(tmp_path: Path) -> None:
+    given = ("paper", "table", "binary", "--simulated", "--data", "kdd2012", *QUICKLY)
+    kept = ("--cache", tmp_path)
+    out = ok(*given, *kept, "--quiet")
+    assert "KDD2012, simulated: test AUC and LogLoss" in out
+    found = figures(*given, *kept)["binary kdd2012 simulated"]
+    assert found["columns"][1] == "AUC paper"
+    assert [line[0] for line in found["rows"]][:3] == ["LR", "FM", "DiFacto"]
+    models = found["data"]["rows"]
+    assert models[0]["splits"][0]["settings"].keys() == {"alpha", "l1", "l2"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("table rmse --data avazu", "--data avazu: choose from ml-100k, ml-1m, ml-10m"),
+        ("table rmse --simulated", "--simulated is for the table binary"),
+        ("table binary --simulated --fraction 2", "Invalid value for '--fraction'"),
+    ],
+)
+def test_what_would_not_be_heard_is_refused(flags: str, said: str) -> None:
+    assert said in failure(2, "paper", *flags.split())
