@@ -18,7 +18,10 @@ from typing import Any
 
 from pqrlearn.errors import PqrError
 
-_CODE = ("learners/*.py", "hyper.py", "metrics.py", "rows.py", "separation.py")
+_CODE = (
+    *("learners/*.py", "hyper.py", "metrics.py", "rows.py", "separation.py", "progressive.py"),
+    *("tune.py", "datasets/clicks.py", "paper/protocol.py", "paper/sources.py"),
+)
 """What results follow from, besides the native core."""
 
 

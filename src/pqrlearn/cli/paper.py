@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,10 +16,15 @@ from typing import Any, TypeVar
 
 import click
 
+from pqrlearn import plots
 from pqrlearn.cli import options, show
 from pqrlearn.paper import complexity, tables
+from pqrlearn.paper.everything import sections
 from pqrlearn.paper.printed import CLICKS, RATINGS
 from pqrlearn.paper.protocol import FULL, QUICK, Plan
+from pqrlearn.paper.report import Report, choices, made
+from pqrlearn.paper.sources import Source
+from pqrlearn.paper.study import study as order_study
 from pqrlearn.paper.tables import Table
 from pqrlearn.paper.work import Desk
 
@@ -167,3 +175,51 @@ def print_tables(found: Sequence[Table], *, as_json: bool) -> None:
         show.table(f"\n{table.title}\n", table.columns, table.rows, table.text_columns)
         for note in table.notes:
             print(f"  {note}")
+
+
+@paper.command(short_help="Show what the order changes.")
+@data_sets
+@simulation
+@click.option("--figure", metavar="PATH", help="Draw it, as PNG and as SVG.")
+@budget
+def study(figure: str | None, **given: Any) -> None:
+    """Show test loss, training time and size against the order, on each data set that is here."""
+    fraction = given["fraction"] if given["simulated"] else None
+    names = _names("binary" if given["simulated"] else "", given["data"])
+    sources = [Source(name, fraction) for name in names]
+    with _desk(given) as desk:
+        found, panels = order_study(desk, _plan(given), [s for s in sources if s.present()])
+    print_tables(found, as_json=given["as_json"])
+    if figure:
+        for path in plots.save(plots.draw(panels), figure):
+            show.note(f"drawn as {path}")
+
+
+@paper.command("all", short_help="Fill every table, draw every figure, write the report.")
+@click.option(
+    "-o", "--output", default="paper-report", show_default=True, metavar="DIR", help="Where to."
+)
+@data_sets
+@simulation
+@budget
+def everything(output: str, **given: Any) -> None:
+    """Fill every table and draw every figure that the data here allow.
+
+    Writes report.html (one page that needs no other file), tables.md, results.json and the figures
+    to DIR. Stopped and started again, it goes on from the finished cells.
+    """
+    start, plan = time.monotonic(), _plan(given)
+    fraction = given["fraction"] if given["simulated"] else None
+    with _desk(given) as desk:
+        found = sections(desk, plan, _names("", given["data"]), fraction)
+    seconds = time.monotonic() - start
+    command = shlex.join(["pqr", *sys.argv[1:]])
+    facts = made(command, seconds, desk.reused, output)
+    report = Report(found, choices(plan, quick=given["quick"]), facts)
+    paths = report.save(Path(output))
+    if given["as_json"]:
+        show.print_json(report.data())
+        return
+    print_tables([table for section in found for table in section.tables], as_json=False)
+    for path in paths:
+        print(path)

@@ -45,8 +45,11 @@ class Source:
 
     @property
     def title(self) -> str:
-        title = datasets.get(self.name).paper_title or self.name
-        return title if self.fraction is None else f"{title}, simulated"
+        data = datasets.get(self.name)
+        title = data.paper_title or data.title
+        if self.fraction is not None:
+            return f"{title}, simulated"
+        return f"{title} sample" if data.present() and not data.whole() else title
 
     def present(self) -> bool:
         return self.fraction is not None or datasets.get(self.name).present()

@@ -78,13 +78,13 @@ def _ratings(rows: Sequence[Row]) -> list[Table]:
             [
                 row.contender.title,
                 _with_std(found["paper"], found["paper_std"]),
-                _number(found["mean"]),
-                _small(found["seeds_std"]),
-                _small(found["splits_std"]),
-                _signed(found["minus_paper"]),
-                _signed(found["minus_lr"]),
-                _small(found["minus_lr_error"]),
-                _count(row.nonzeros()),
+                number(found["mean"]),
+                small(found["seeds_std"]),
+                small(found["splits_std"]),
+                signed(found["minus_paper"]),
+                signed(found["minus_lr"]),
+                small(found["minus_lr_error"]),
+                count(row.nonzeros()),
             ]
         )
     table = Table(
@@ -109,22 +109,22 @@ def _clicks(rows: Sequence[Row]) -> list[Table]:
             [
                 row.contender.title,
                 _with_std(auc["paper"], auc["paper_std"]),
-                _number(auc["mean"]),
-                _small(auc["seeds_std"]),
+                number(auc["mean"]),
+                small(auc["seeds_std"]),
                 _with_std(loss["paper"], loss["paper_std"]),
-                _number(loss["mean"]),
-                _small(loss["seeds_std"]),
-                _signed(loss["minus_lr"]),
-                _small(loss["minus_lr_error"]),
-                _times(_printed(source, "time", column)),
-                _times(row.time()),
-                _count(_printed(source, "size", column)),
-                _count(row.nonzeros()),
+                number(loss["mean"]),
+                small(loss["seeds_std"]),
+                signed(loss["minus_lr"]),
+                small(loss["minus_lr_error"]),
+                times(_printed(source, "time", column)),
+                times(row.time()),
+                count(_printed(source, "size", column)),
+                count(row.nonzeros()),
             ]
         )
     truth = rows[0].results[0]["truth"]
     if truth is not None:
-        known = {2: _number(truth["auc"]), 5: _number(truth["logloss"])}
+        known = {2: number(truth["auc"]), 5: number(truth["logloss"])}
         lines.append(["the truth", *(known.get(at, NONE) for at in range(1, len(columns)))])
     data = {"rows": [row.data() for row in rows], "truth": truth}
     title = f"{source.title}: test AUC and LogLoss, training time, model size"
@@ -176,10 +176,9 @@ def _words(settings: dict[str, Any]) -> str:
 def _notes(rows: Sequence[Row]) -> list[str]:
     source = rows[0].source
     notes = [source.rows().note]
-    low = [r.contender.title for r in rows if r.contender.order != r.results[0]["order"]]
-    if low:
-        distinct = max(row.results[0]["order"] or 0 for row in rows)
-        notes.append(f"{', '.join(low)}: there are only {distinct:,} features, so all are high")
+    found = [row.results[0]["order"] for row in rows if row.contender.order]
+    if any(row.contender.order != row.results[0]["order"] for row in rows):
+        notes.append(f"a larger k than {max(found):,} makes all features of the training part high")
     return notes
 
 
@@ -199,9 +198,9 @@ def stats(names: Sequence[str] = (*RATINGS, *CLICKS)) -> list[Table]:
         else:
             notes.append(f"{source.title}: not here")
         label = "numerical" if known.loss == "squared" else "binary"
-        cells = [_count(known.paper_rows), _count(found["rows"]), _count(known.paper_features)]
+        cells = [count(known.paper_rows), count(found["rows"]), count(known.paper_features)]
         cells += [
-            _count(found["features"]),
+            count(found["features"]),
             NONE if found["row"] is None else f"{found['row']:.1f}",
         ]
         lines.append([source.title, *cells, label])
@@ -217,29 +216,29 @@ def _printed(source: Source, measure: str, column: str | None) -> float | None:
 
 def _as_printed(source: Source, measure: str, column: str) -> str:
     figure = printed(source.name, measure, column) or (None, None)
-    shown = {"time": _times, "size": _count}.get(measure)
+    shown = {"time": times, "size": count}.get(measure)
     return shown(figure[0]) if shown else _with_std(*figure)
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
     return NONE if value is None else f"{value:.4f}"
 
 
-def _signed(value: float | None) -> str:
+def signed(value: float | None) -> str:
     return NONE if value is None else f"{value:+.4f}".replace("-", "−")
 
 
-def _small(value: float | None) -> str:
+def small(value: float | None) -> str:
     return NONE if value is None else f"{value:.4f}" if value >= 0.001 else f"{value:.0e}"
 
 
 def _with_std(value: float | None, std: float | None) -> str:
-    return _number(value) if std is None else f"{_number(value)} ± {std:.1e}"
+    return number(value) if std is None else f"{number(value)} ± {std:.1e}"
 
 
-def _times(value: float | None) -> str:
+def times(value: float | None) -> str:
     return NONE if value is None else f"{value:.1f}"
 
 
-def _count(value: float | None) -> str:
+def count(value: float | None) -> str:
     return NONE if value is None else f"{value:,.0f}"

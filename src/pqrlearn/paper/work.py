@@ -34,6 +34,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.journal = Journal(self.cache / "cells.jsonl" if self.cache else None)
+        self.measured = self.reused = 0
 
     def results(self, cells: Sequence[Cell]) -> list[Result]:
         """Of each cell, in order; those that are known are not measured again."""
@@ -43,6 +44,8 @@ class Desk:
         # The longest first, but all of one source together: its rows are read once by a process.
         first = {c.source: at for at, c in reversed(list(enumerate(cells)))}
         order = sorted(missing, key=lambda key: (first[missing[key].source], -costs[key]))
+        self.measured += len(missing)
+        self.reused += len(set(keys)) - len(missing)
         done, total = 0.0, sum(costs.values())
         for key, result in self._measured({key: missing[key] for key in order}):
             self.journal.put(key, result)
@@ -105,7 +108,7 @@ def accuracy(
 def training_times(
     desk: Desk, plan: Plan, source: Source, entries: Sequence[tuple[Contender, Result]]
 ) -> list[list[float]]:
-    """Seconds of one training pass in memory, for each contender in each round.
+    """Processor seconds of one training pass in memory, for each contender in each round.
 
     They run alone and in turn, so that a slower minute of the machine strikes all of them.
     """
@@ -120,9 +123,9 @@ def training_times(
         seconds: list[list[float]] = [[] for _ in cells]
         for turn in range(plan.timings):
             for at, (mine, task) in enumerate(zip(cells, tasks, strict=True)):
-                start = time.perf_counter()
+                start = time.process_time()
                 task.trained(mine.settings or {})
-                seconds[at].append(time.perf_counter() - start)
+                seconds[at].append(time.process_time() - start)
             desk.watch((turn + 1) / plan.timings, f"{source.title}, times, one at a time")
         return seconds
 

@@ -1,0 +1,50 @@
+"""Where and with what something was measured."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "compiler": first_line("c++", "--version") or "compiler not found",
+        "load": os.getloadavg()[0],
+    }
+
+
+def commit(*outputs: str) -> str:
+    """HEAD of the source tree, and whether it was changed in anything but these outputs."""
+    head = first_line("git", "rev-parse", "HEAD")
+    if not head:
+        return "not a git checkout"
+    others = [".", *(f":!{output}" for output in outputs)]
+    status = ("git", "--no-optional-locks", "status", "--porcelain", "--")
+    return f"{head} (dirty)" if first_line(*status, *others) else head
+
+
+def first_line(*command: str) -> str:
+    """Of what a command prints in the source tree; nothing if it fails or does not exist."""
+    root = Path(__file__).parent.parent.parent
+    try:
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.partition("\n")[0].strip()
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

@@ -1,0 +1,61 @@
+"""All tables and figures, as the sections of one report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pqrlearn import datasets
+from pqrlearn.datasets.statistics import Statistics
+from pqrlearn.paper import complexity, tables
+from pqrlearn.paper.printed import CLICKS, RATINGS
+from pqrlearn.paper.protocol import Plan
+from pqrlearn.paper.report import Figure, Section
+from pqrlearn.paper.sources import Source
+from pqrlearn.paper.study import study
+from pqrlearn.paper.work import Desk
+from pqrlearn.plots import Line, Panel
+from pqrlearn.separation import Counts
+
+
+def sections(
+    desk: Desk, plan: Plan, names: Sequence[str], fraction: float | None = None
+) -> list[Section]:
+    """Accuracy first, then times alone, then the rest; with a fraction, simulated streams too."""
+    ratings = [name for name in names if name in RATINGS]
+    clicks = [name for name in names if name in CLICKS]
+    sources = [Source(name) for name in names if Source(name).present()]
+    found = [
+        Section("Ratings: RMSE", tables.rmse(desk, plan, ratings)),
+        Section(
+            "Clicks: AUC, LogLoss, training time, model size", tables.binary(desk, plan, clicks)
+        ),
+    ]
+    if fraction is not None:
+        words = "No data: streams made by a generator, in the shape of the three data sets."
+        simulated = tables.binary(desk, plan, clicks, fraction)
+        found.append(Section("Clicks, simulated", simulated, words=words))
+        sources += [Source(name, fraction) for name in clicks]
+    if sources:
+        drawn, panels = study(desk, plan, sources)
+        title = "Test loss, training time and size against the order"
+        found.append(Section("Order study", drawn, [Figure("order-study", title, panels)]))
+    found.append(Section("Statistics", tables.stats(names), _occurrence(names)))
+    found.append(Section("Complexity", complexity.tables(desk)))
+    return found
+
+
+def _occurrence(names: Sequence[str]) -> list[Figure]:
+    """The paper's Figure 1, of every data set that is here."""
+    panels = []
+    for name in names:
+        if datasets.get(name).present():
+            batch = Source(name).rows().batch
+            high = Counts.of(batch).separate(min_count=1)
+            counted = Statistics(len(batch.indices), float(batch.labels.mean()), high)
+            ranks, rows = counted.occurrence()
+            title = Source(name).title
+            line = Line("features", ranks.tolist(), rows.tolist(), style="-")
+            labels = ("rank of the feature", "rows in which it occurs")
+            panels.append(Panel(title, *labels, [line], x_axis="log", y_axis="log"))
+    title = "Distribution of feature occurrence (Figure 1 of the paper)"
+    return [Figure("feature-occurrence", title, panels)] if panels else []
