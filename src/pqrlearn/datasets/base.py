@@ -7,8 +7,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from pqrlearn.datasets import store
 from pqrlearn.datasets.store import Download, Watch
 from pqrlearn.errors import DataError, PqrError
@@ -125,7 +123,7 @@ class DataSet:
     def load(self, watch: Watch | None = None) -> Loaded:
         """All of it in memory."""
         names = Names()
-        batch = joined(list(self.batches(names, watch)))
+        batch = Batch.joined(self.batches(names, watch))
         files = [path.name for path in self.files()]
         return Loaded(batch, names, len(batch) < self.rows, files)
 
@@ -157,18 +155,3 @@ class DataSet:
                 if all((home / name).is_file() for name in layout.files):
                     return home, layout
         return None
-
-
-def joined(batches: Sequence[Batch]) -> Batch:
-    """One Batch of the rows of several; their lines are forgotten."""
-    if len(batches) == 1:
-        return batches[0]
-    ends = np.cumsum([0, *(len(batch.indices) for batch in batches)])
-    indptr = [batch.indptr[1:] + end for batch, end in zip(batches, ends[:-1], strict=True)]
-    return Batch(
-        np.concatenate([[0], *indptr]),
-        np.concatenate([batch.indices for batch in batches]),
-        np.concatenate([batch.values for batch in batches]),
-        np.concatenate([batch.labels for batch in batches]),
-        np.concatenate([batch.weights for batch in batches]),
-    )
