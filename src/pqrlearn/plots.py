@@ -44,13 +44,20 @@ class Panel:
     """Where the x axis has its numbers, if not where matplotlib would put them."""
 
 
-def draw(panels: Sequence[Panel], *, columns: int = 3) -> Any:
-    """A matplotlib Figure, the panels side by side in rows of `columns`."""
+def check() -> None:
+    """Fails like `draw` would: before long work instead of after it."""
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
     except ImportError:
         raise MissingExtra("figures", "plots") from None
+
+
+def draw(panels: Sequence[Panel], *, columns: int = 3) -> Any:
+    """A matplotlib Figure, the panels side by side in rows of `columns`."""
+    check()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     across = min(columns, len(panels))
     down = -(-len(panels) // across)
     figure = Figure(figsize=(4.6 * across, 3.5 * down), layout="constrained")

@@ -18,6 +18,7 @@ import click
 
 from pqrlearn import plots
 from pqrlearn.cli import options, show
+from pqrlearn.files import check_writable
 from pqrlearn.paper import complexity, tables
 from pqrlearn.paper.everything import sections
 from pqrlearn.paper.printed import CLICKS, RATINGS
@@ -184,6 +185,9 @@ def print_tables(found: Sequence[Table], *, as_json: bool) -> None:
 @budget
 def study(figure: str | None, **given: Any) -> None:
     """Show test loss, training time and size against the order, on each data set that is here."""
+    if figure:
+        plots.check()
+        check_writable(Path(figure).with_suffix(".png"))
     fraction = given["fraction"] if given["simulated"] else None
     names = _names("binary" if given["simulated"] else "", given["data"])
     sources = [Source(name, fraction) for name in names]
@@ -208,6 +212,8 @@ def everything(output: str, **given: Any) -> None:
     Writes report.html (one page that needs no other file), tables.md, results.json and the figures
     to DIR. Stopped and started again, it goes on from the finished cells.
     """
+    plots.check()
+    Path(output).mkdir(parents=True, exist_ok=True)
     start, plan = time.monotonic(), _plan(given)
     fraction = given["fraction"] if given["simulated"] else None
     with _desk(given) as desk:

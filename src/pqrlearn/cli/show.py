@@ -96,7 +96,7 @@ class _Line:
     def __init__(self, title: str) -> None:
         self._title = title
         self._start = self._drawn = time.monotonic()
-        self._share = 0.0
+        self._share, self._text = 0.0, ""
 
     def show(self, metrics: Metrics, fraction: Fraction) -> None:
         if self._is_due():
@@ -112,7 +112,8 @@ class _Line:
         if share < self._share:  # the next piece of work
             self._start = time.monotonic()
         self._share = share
-        if self._is_due():
+        if self._is_due() or text != self._text:
+            self._text = text
             self._write("  ".join([f"{self._title}: {text}", *self._left(share)]))
 
     def clear(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -34,36 +34,44 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.journal = Journal(self.cache / "cells.jsonl" if self.cache else None)
-        self.measured = self.reused = 0
+        self.reused = 0
 
     def results(self, cells: Sequence[Cell]) -> list[Result]:
         """Of each cell, in order; those that are known are not measured again."""
-        keys = [cell.key() for cell in cells]
+        for source in dict.fromkeys(mine.source for mine in cells):
+            self.watch(0.0, f"reading {source.title}")
+            source.rows()
+        keys = [mine.key() for mine in cells]
         missing = {key: c for key, c in zip(keys, cells, strict=True) if key not in self.journal}
         costs = {key: c.cost() for key, c in missing.items()}
         # The longest first, but all of one source together: its rows are read once by a process.
         first = {c.source: at for at, c in reversed(list(enumerate(cells)))}
         order = sorted(missing, key=lambda key: (first[missing[key].source], -costs[key]))
-        self.measured += len(missing)
         self.reused += len(set(keys)) - len(missing)
         done, total = 0.0, sum(costs.values())
         for key, result in self._measured({key: missing[key] for key in order}):
-            self.journal.put(key, result)
-            done += costs[key]
-            mine = missing[key]
-            self.watch(done / total, f"{mine.source.title}, {mine.contender.title}")
+            if key:
+                self.journal.put(key, result)
+                done += costs[key]
+                order.remove(key)
+            self.watch(done / total, f"{len(order)} cells to go, the longest first")
         return [self.journal[key] for key in keys]
 
     def _measured(self, cells: dict[str, Cell]) -> Iterator[tuple[str, Result]]:
+        """Every cell with its key when it is done; an empty key each second, to show progress."""
         trials = self.cache / "trials.jsonl" if self.cache else None
         if self.jobs == 1 or len(cells) < 2:
             for key, mine in cells.items():
+                yield "", {}
                 yield key, measure(mine, trials)
             return
         with _pool(min(self.jobs, len(cells))) as pool:
             work = {pool.submit(measure, mine, trials): key for key, mine in cells.items()}
-            for future in as_completed(work):
-                yield work[future], future.result()
+            waiting = set(work)
+            while waiting:
+                yield "", {}
+                finished, waiting = wait(waiting, timeout=1.0, return_when=FIRST_COMPLETED)
+                yield from ((work[future], future.result()) for future in finished)
 
 
 @contextmanager
