@@ -69,6 +69,15 @@ def test_the_leading_eigenvector_is_that_of_a_dense_solver(size: int, seed: int)
     assert abs(vector @ vectors[:, at]) == pytest.approx(1, rel=1e-9)
 
 
+def test_entries_that_hardly_differ_from_zero_turn_nothing_and_do_not_overflow() -> None:
+    matrix = np.diag([1.0, 2.0, 3.0])
+    matrix[0, 1] = matrix[1, 0] = 1e-200
+    matrix[1, 2] = matrix[2, 1] = 0.5
+    values, vectors = decompose(matrix)
+    np.testing.assert_allclose(np.sort(values), np.linalg.eigvalsh(matrix), rtol=1e-12)
+    np.testing.assert_allclose(vectors @ np.diag(values) @ vectors.T, matrix, atol=1e-12)
+
+
 def test_an_eigenvector_orthogonal_to_ones_is_found() -> None:
     x = np.array([1.0, -1.0, 0.0, 2.0, -2.0])
     value, vector = leading(lambda v: x * (x @ v), 5)

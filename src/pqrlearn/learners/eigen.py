@@ -98,7 +98,8 @@ def _rotate(both: FloatArray, p: npt.NDArray[np.intp], q: npt.NDArray[np.intp]) 
     between = both[p, q]
     flat = between == 0
     angle = (both[q, q] - both[p, p]) / np.where(flat, 1.0, 2 * between)
-    t = np.copysign(1.0, angle) / (np.abs(angle) + np.sqrt(angle * angle + 1))
+    with np.errstate(over="ignore"):  # of an angle without end: it turns by nothing, as it should
+        t = np.copysign(1.0, angle) / (np.abs(angle) + np.sqrt(angle * angle + 1))
     t = np.where(flat, 0.0, t)
     c = 1 / np.sqrt(t * t + 1)
     s = t * c
