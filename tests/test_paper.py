@@ -208,7 +208,9 @@ def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_data")
 def test_what_could_not_run_is_said_beside_the_papers_figures() -> None:
-    (table,) = tables.rmse(Desk(None), PLAN, ["ml-10m"])
+    glance, table = tables.rmse(Desk(None), PLAN, ["ml-10m"])
+    assert ["FM", "0.9605 ± 1.7e-03", "–"] in list(glance.rows)
+    assert glance.columns == ["", "ML10M paper", "here"]
     assert "could not run: MovieLens 10M is not here" in table.notes[0]
     assert ["PQR k=2000", "0.9536"] in list(table.rows)
     (table,) = tables.binary(Desk(None), PLAN, ["kdd2012"])

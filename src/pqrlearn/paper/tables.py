@@ -47,7 +47,7 @@ def rmse(desk: Desk, plan: Plan, names: Sequence[str] = RATINGS) -> list[Table]:
     sources = [Source(name) for name in names]
     rows = measured(desk, plan, [source for source in sources if source.present()])
     parts = {mine[0].source: mine for mine in rows}
-    return [
+    return [_glance(sources, parts)] + [
         table
         for source in sources
         for table in (_ratings(parts[source]) if source in parts else [_absent(source)])
@@ -66,6 +66,22 @@ def binary(
         for source in sources
         for table in (_clicks(parts[source]) if source in parts else [_absent(source)])
     ]
+
+
+def _glance(sources: Sequence[Source], parts: dict[Source, list[Row]]) -> Table:
+    """The table in the shape it has in the paper, turned: a line for each model."""
+    columns, lines = [""], []
+    for source in sources:
+        columns += [f"{source.title} paper", "here"]
+    for contender in contenders(sources[0].name):
+        line = [contender.title]
+        for source in sources:
+            found = [r for r in parts.get(source, ()) if r.contender.title == contender.title]
+            here = found[0].summary("rmse") if found else {"mean": None, "seeds_std": None}
+            line += [_as_printed(source, "rmse", contender.printed or "")]
+            line += [_with_std(here["mean"], here["seeds_std"])]
+        lines.append(line)
+    return Table("rmse", "Test RMSE, means over the splits", columns, lines)
 
 
 def _ratings(rows: Sequence[Row]) -> list[Table]:
