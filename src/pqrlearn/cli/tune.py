@@ -147,35 +147,36 @@ def _report(tuned: tuning.Tuned, task: tuning.Task, command: str, *, as_json: bo
         raise DataError("every trial has diverged: are some values or labels very large?")
     measure = "RMSE" if task.loss == "squared" else "LogLoss"
     if as_json:
-        show.print_json(
-            {
-                "command": command,
-                "model": tuned.kind,
-                "settings": tuned.settings,
-                f"validation_{measure.lower()}": tuned.score,
-                "training_rows": len(task.train),
-                "validation_rows": len(task.validation),
-                "trials": [
-                    {
-                        "settings": trial.settings,
-                        "rows": trial.rows,
-                        "score": trial.score if math.isfinite(trial.score) else None,
-                    }
-                    for trial in tuned.trials
-                ],
-            }
-        )
+        show.print_json(_figures(tuned, task, measure) | {"command": command})
         return
     names = list(tuned.settings)
-    best = sorted(
-        (trial for trial in tuned.trials if trial.rows == len(task.train)), key=lambda t: t.score
-    )
-    rows = [[*(_word(t.settings[n]) for n in names), f"{t.score:.5f}"] for t in best]
-    show.table(
+    whole = [trial for trial in tuned.trials if trial.rows == len(task.train)]
+    rows = [
+        [*(_word(trial.settings[name]) for name in names), f"{trial.score:.5f}"]
+        for trial in sorted(whole, key=lambda trial: trial.score)
+    ]
+    title = (
         f"{len(tuned.trials)} trials; those that learned all {len(task.train):,} training rows, "
-        f"judged on {len(task.validation):,} others:\n",
-        [*names, f"validation {measure}"],
-        rows,
-        text_columns=0,
+        f"judged on {len(task.validation):,} others:\n"
     )
+    show.table(title, [*names, f"validation {measure}"], rows, text_columns=0)
     print(f"\n{command}")
+
+
+def _figures(tuned: tuning.Tuned, task: tuning.Task, measure: str) -> dict[str, Any]:
+    trials = [
+        {
+            "settings": trial.settings,
+            "rows": trial.rows,
+            "score": trial.score if math.isfinite(trial.score) else None,
+        }
+        for trial in tuned.trials
+    ]
+    return {
+        "model": tuned.kind,
+        "settings": tuned.settings,
+        f"validation_{measure.lower()}": tuned.score,
+        "training_rows": len(task.train),
+        "validation_rows": len(task.validation),
+        "trials": trials,
+    }

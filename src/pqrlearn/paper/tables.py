@@ -87,58 +87,32 @@ def _glance(sources: Sequence[Source], parts: dict[Source, list[Row]]) -> Table:
 def _ratings(rows: Sequence[Row]) -> list[Table]:
     source = rows[0].source
     columns = ["", "paper", "here", "± seeds", "± splits", "here − paper", "here − LR", "±"]
-    lines = []
-    for row in rows:
-        found = row.summary("rmse")
-        lines.append(
-            [
-                row.contender.title,
-                _with_std(found["paper"], found["paper_std"]),
-                number(found["mean"]),
-                small(found["seeds_std"]),
-                small(found["splits_std"]),
-                signed(found["minus_paper"]),
-                signed(found["minus_lr"]),
-                small(found["minus_lr_error"]),
-                count(row.nonzeros()),
-            ]
-        )
-    table = Table(
-        f"rmse {source.name}",
-        f"{source.title}: test RMSE",
-        [*columns, "non-zeros"],
-        lines,
-        _notes(rows),
-        [row.data() for row in rows],
-    )
-    return [table, _chosen(rows)]
+    columns += ["non-zeros"]
+    lines = [[row.contender.title, *_ratings_cells(row)] for row in rows]
+    data = [row.data() for row in rows]
+    title = f"{source.title}: test RMSE"
+    return [Table(f"rmse {source.name}", title, columns, lines, _notes(rows), data), _chosen(rows)]
+
+
+def _ratings_cells(row: Row) -> list[str]:
+    found = row.summary("rmse")
+    return [
+        _with_std(found["paper"], found["paper_std"]),
+        number(found["mean"]),
+        small(found["seeds_std"]),
+        small(found["splits_std"]),
+        signed(found["minus_paper"]),
+        signed(found["minus_lr"]),
+        small(found["minus_lr_error"]),
+        count(row.nonzeros()),
+    ]
 
 
 def _clicks(rows: Sequence[Row]) -> list[Table]:
-    source = rows[0].source
+    source, truth = rows[0].source, rows[0].results[0]["truth"]
     columns = ["", "AUC paper", "here", "± seeds", "LogLoss paper", "here", "± seeds", "here − LR"]
     columns += ["±", "time × LR paper", "here", "non-zeros paper", "here"]
-    lines = []
-    for row in rows:
-        auc, loss, column = row.summary("auc"), row.summary("logloss"), row.contender.printed
-        lines.append(
-            [
-                row.contender.title,
-                _with_std(auc["paper"], auc["paper_std"]),
-                number(auc["mean"]),
-                small(auc["seeds_std"]),
-                _with_std(loss["paper"], loss["paper_std"]),
-                number(loss["mean"]),
-                small(loss["seeds_std"]),
-                signed(loss["minus_lr"]),
-                small(loss["minus_lr_error"]),
-                times(_printed(source, "time", column)),
-                times(row.time()),
-                count(_printed(source, "size", column)),
-                count(row.nonzeros()),
-            ]
-        )
-    truth = rows[0].results[0]["truth"]
+    lines = [[row.contender.title, *_clicks_cells(row)] for row in rows]
     if truth is not None:
         known = {2: number(truth["auc"]), 5: number(truth["logloss"])}
         lines.append(["the truth", *(known.get(at, NONE) for at in range(1, len(columns)))])
@@ -146,6 +120,25 @@ def _clicks(rows: Sequence[Row]) -> list[Table]:
     title = f"{source.title}: test AUC and LogLoss, training time, model size"
     name = f"binary {source.name}" + ("" if source.fraction is None else " simulated")
     return [Table(name, title, columns, lines, _notes(rows), data), _chosen(rows)]
+
+
+def _clicks_cells(row: Row) -> list[str]:
+    auc, loss = row.summary("auc"), row.summary("logloss")
+    column = row.contender.printed or ""
+    return [
+        _with_std(auc["paper"], auc["paper_std"]),
+        number(auc["mean"]),
+        small(auc["seeds_std"]),
+        _with_std(loss["paper"], loss["paper_std"]),
+        number(loss["mean"]),
+        small(loss["seeds_std"]),
+        signed(loss["minus_lr"]),
+        small(loss["minus_lr_error"]),
+        _as_printed(row.source, "time", column),
+        times(row.time()),
+        _as_printed(row.source, "size", column),
+        count(row.nonzeros()),
+    ]
 
 
 def _absent(source: Source) -> Table:
@@ -201,33 +194,26 @@ def _notes(rows: Sequence[Row]) -> list[str]:
 def stats(names: Sequence[str] = (*RATINGS, *CLICKS)) -> list[Table]:
     """The statistics table: what the paper prints, and what the files hold."""
     columns = ["", "rows paper", "here", "features paper", "here", "non-zeros a row", "label"]
-    lines, data, notes = [], [], []
-    for name in names:
-        known, source = datasets.get(name), Source(name)
-        found: dict[str, Any] = {"rows": None, "features": None, "row": None}
-        if source.present():
-            rows = source.rows()
-            counts = separation.Counts.of(rows.batch)
-            per_row = len(rows.batch.indices) / len(rows.batch)
-            found = {"rows": len(rows.batch), "features": counts.distinct, "row": per_row}
-            notes.append(f"{source.title}: {rows.note}")
-        else:
-            notes.append(f"{source.title}: not here")
-        label = "numerical" if known.loss == "squared" else "binary"
-        cells = [count(known.paper_rows), count(found["rows"]), count(known.paper_features)]
-        cells += [
-            count(found["features"]),
-            NONE if found["row"] is None else f"{found['row']:.1f}",
-        ]
-        lines.append([source.title, *cells, label])
-        paper = {"rows": known.paper_rows, "features": known.paper_features}
-        data.append({"name": name, "paper": paper, "here": found, "label": label})
+    found = [_counted(Source(name)) for name in names]
+    lines, notes, data = (list(parts) for parts in zip(*found, strict=True))
     return [Table("stats", "Statistics of the data sets", columns, lines, notes, data)]
 
 
-def _printed(source: Source, measure: str, column: str | None) -> float | None:
-    figure = printed(source.name, measure, column)
-    return figure and figure[0]
+def _counted(source: Source) -> tuple[list[str], str, dict[str, Any]]:
+    """A line of the table, its note and its data."""
+    known = datasets.get(source.name)
+    here: dict[str, Any] = {"rows": None, "features": None, "nonzeros_per_row": None}
+    note = f"{source.title}: not here"
+    if source.present():
+        batch = source.rows().batch
+        here["rows"], here["features"] = len(batch), separation.Counts.of(batch).distinct
+        here["nonzeros_per_row"] = len(batch.indices) / len(batch)
+        note = f"{source.title}: {source.rows().note}"
+    paper = {"rows": known.paper_rows, "features": known.paper_features}
+    cells = [count(part[name]) for name in paper for part in (paper, here)]
+    label = "numerical" if known.loss == "squared" else "binary"
+    line = [source.title, *cells, times(here["nonzeros_per_row"]), label]
+    return line, note, {"name": source.name, "paper": paper, "here": here, "label": label}
 
 
 def _as_printed(source: Source, measure: str, column: str) -> str:
