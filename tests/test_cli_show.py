@@ -79,3 +79,20 @@ def test_work_without_a_loss_is_told_in_rows_or_megabytes(monkeypatch: pytest.Mo
     assert screen.getvalue() == f"\r{rows}\x1b[K\r\x1b[K\r{megabytes}\x1b[K\r\x1b[K"
     with show.tally("fetching", "MB", quiet=True) as watch:
         watch(1, 0.5)  # asks no clock
+
+
+def test_work_in_steps_starts_its_clock_anew_with_every_piece(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("COLUMNS", "200")
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    with show.steps("tuning", quiet=False) as step:
+        for now, share, text in [(10, 0.5, "a"), (20, 0.0, "b"), (30, 0.25, "c")]:
+            clock[0] = now
+            step(share, text)
+    lines = [line.removesuffix("\x1b[K") for line in screen.getvalue().split("\r")]
+    assert lines == ["", "tuning: a  50%  0:10 left", "tuning: b", "tuning: c  25%  0:30 left", ""]

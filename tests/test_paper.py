@@ -244,7 +244,10 @@ def test_the_command_prints_a_table_and_the_same_as_json(tmp_path: Path) -> None
     kept = ("--cache", tmp_path)
     out = ok(*given, *kept, "--quiet")
     assert "KDD2012, simulated: test AUC and LogLoss" in out
-    found = figures(*given, *kept)["binary kdd2012 simulated"]
+    assert "How it was measured" in out
+    data = figures(*given, *kept)
+    assert data["choices"][0].startswith("Random splits: 1, seeds from 1 on")
+    found = data["tables"]["binary kdd2012 simulated"]
     assert found["columns"][1] == "AUC paper"
     assert [line[0] for line in found["rows"]][:3] == ["LR", "FM", "DiFacto"]
     models = found["data"]["rows"]

@@ -160,7 +160,7 @@ SMALL = ("--repeats", 1, "--trials", 2, "--jobs", 1)
 def test_the_study_is_drawn_where_it_is_wanted(tmp_path: Path) -> None:
     given = ("paper", "study", *GIVEN, *SMALL, "--cache", tmp_path / "cache")
     found = figures(*given)
-    assert [*found] == ["study kdd2012 simulated"]
+    assert [*found["tables"]] == ["study kdd2012 simulated"]
 
 
 def test_all_of_it_in_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import fill
 from typing import Any, TypeVar
 
 import click
@@ -132,7 +133,7 @@ def table(which: str, **given: Any) -> None:
     fraction = given["fraction"] if given["simulated"] else None
     with _desk(given) as desk:
         found = _tables(which, desk, _plan(given), names, fraction)
-    print_tables(found, as_json=given["as_json"])
+    _print(found, _choices(given) if which in ("rmse", "binary") else [], given["as_json"])
 
 
 def _names(which: str, chosen: Sequence[str]) -> list[str]:
@@ -168,14 +169,23 @@ def _tables(
     return tables.stats(names) if which == "stats" else complexity.tables(desk)
 
 
-def print_tables(found: Sequence[Table], *, as_json: bool) -> None:
+def _choices(given: dict[str, Any]) -> list[str]:
+    return choices(_plan(given), quick=given["quick"])
+
+
+def _print(found: Sequence[Table], chosen: Sequence[str], as_json: bool) -> None:
     if as_json:
-        show.print_json({table.name: tables.as_data(table) for table in found})
+        data = {table.name: tables.as_data(table) for table in found}
+        show.print_json({"choices": list(chosen), "tables": data})
         return
     for table in found:
         show.table(f"\n{table.title}\n", table.columns, table.rows, table.text_columns)
         for note in table.notes:
             print(f"  {note}")
+    if chosen:
+        print("\nHow it was measured\n")
+        for choice in chosen:
+            print(fill(choice, 100, initial_indent="- ", subsequent_indent="  "))
 
 
 @paper.command(short_help="Show what the order changes.")
@@ -193,7 +203,7 @@ def study(figure: str | None, **given: Any) -> None:
     sources = [Source(name, fraction) for name in names]
     with _desk(given) as desk:
         found, panels = order_study(desk, _plan(given), [s for s in sources if s.present()])
-    print_tables(found, as_json=given["as_json"])
+    _print(found, _choices(given), given["as_json"])
     if figure:
         for path in plots.save(plots.draw(panels), figure):
             show.note(f"drawn as {path}")
@@ -221,11 +231,11 @@ def everything(output: str, **given: Any) -> None:
     seconds = time.monotonic() - start
     command = shlex.join(["pqr", *sys.argv[1:]])
     facts = made(command, seconds, desk.reused, output)
-    report = Report(found, choices(plan, quick=given["quick"]), facts)
+    report = Report(found, _choices(given), facts)
     paths = report.save(Path(output))
     if given["as_json"]:
         show.print_json(report.data())
         return
-    print_tables([table for section in found for table in section.tables], as_json=False)
+    _print([table for section in found for table in section.tables], report.choices, False)
     for path in paths:
         print(path)

@@ -24,13 +24,13 @@ def sections(
     ratings = [name for name in names if name in RATINGS]
     clicks = [name for name in names if name in CLICKS]
     sources = [Source(name) for name in names if Source(name).present()]
-    found = [
-        Section("Ratings: RMSE", tables.rmse(desk, plan, ratings)),
-        Section(
-            "Clicks: AUC, LogLoss, training time, model size", tables.binary(desk, plan, clicks)
-        ),
-    ]
-    if fraction is not None:
+    found = []
+    if ratings:
+        found.append(Section("Ratings: RMSE", tables.rmse(desk, plan, ratings)))
+    if clicks:
+        title = "Clicks: AUC, LogLoss, training time, model size"
+        found.append(Section(title, tables.binary(desk, plan, clicks)))
+    if clicks and fraction is not None:
         words = "No data: streams made by a generator, in the shape of the three data sets."
         simulated = tables.binary(desk, plan, clicks, fraction)
         found.append(Section("Clicks, simulated", simulated, words=words))
