@@ -27,6 +27,7 @@ __all__ = [
     "Expanded",
     "Minimum",
     "Optimal",
+    "Problem",
     "expanded",
     "fit_optimal",
     "minimise",

@@ -27,7 +27,7 @@ Watch = Callable[[int, float], None]
 TOLERANCE = 1e-6
 """By how much the mean loss may be above the least possible one."""
 
-_MEMORY = 20  # steps that L-BFGS remembers
+_MEMORY, _MEMORY_NUMBERS = 100, 2_000_000  # how many steps L-BFGS remembers, and how much of them
 _MOST_ITERATIONS = 20_000  # for one start
 _MOST_STARTS = 5  # for one μ
 _MOST_MULTIPLIERS = 60
@@ -222,7 +222,8 @@ class _Search:
             if near:
                 raise StopIteration
 
-        most = {"maxiter": _MOST_ITERATIONS, "maxfun": 2 * _MOST_ITERATIONS, "maxcor": _MEMORY}
+        memory = max(10, min(_MEMORY, _MEMORY_NUMBERS // len(self._theta)))
+        most = {"maxiter": _MOST_ITERATIONS, "maxfun": 2 * _MOST_ITERATIONS, "maxcor": memory}
         exact = {"ftol": 0.0, "gtol": 0.0}
         done = minimize(
             stretched,
