@@ -53,14 +53,15 @@ def movielens_1m(folder: Path) -> Rows:
 
 
 def criteo(folder: Path) -> Rows:
-    for line in (folder / "train_sample.txt").open():
-        label, *parts = line.rstrip("\n").split("\t")
-        numbers = [
-            f"I{at}={v if int(v) <= 2 else f'L{math.floor(math.log(int(v)) ** 2)}'}"
-            for at, v in enumerate(parts[:13], 1)
-            if v
-        ]
-        yield float(label), numbers + [f"C{at}={v}" for at, v in enumerate(parts[13:], 1) if v]
+    with (folder / "train_sample.txt").open() as file:
+        for line in file:
+            label, *parts = line.rstrip("\n").split("\t")
+            numbers = [
+                f"I{at}={v if int(v) <= 2 else f'L{math.floor(math.log(int(v)) ** 2)}'}"
+                for at, v in enumerate(parts[:13], 1)
+                if v
+            ]
+            yield float(label), numbers + [f"C{at}={v}" for at, v in enumerate(parts[13:], 1) if v]
 
 
 def avazu(folder: Path) -> Rows:

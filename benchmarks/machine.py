@@ -12,7 +12,7 @@ from pqrlearn.machine import first_line, machine
 
 __all__ = ["commit", "machine", "versions"]
 
-PEERS = ("vowpalwabbit", "river", "scikit-learn")
+PEERS = ("vowpalwabbit", "river", "scikit-learn", "myfm")
 commit = partial(commit_but, "benchmarks/RESULTS.md", "benchmarks/results-*.json", "docs/cost.*")
 
 
