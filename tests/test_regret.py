@@ -182,7 +182,9 @@ def test_the_figure_shows_what_lies_above_zero() -> None:
     def point(rows: int, regret: float, theorem: Any = None) -> Point:
         return Point(rows, 5.0, 0.0, 1.0, {"ogd": regret, "ftrl": 2.0}, theorem)
 
-    whole, average = panels([point(10, -1.0), point(100, 4.0)], "rows")
+    played = game("logistic", stream("logistic", seed=1, rows=50))
+    whole, average = panels([point(10, -1.0), point(100, 4.0)], "fifty rows", played)
+    assert (whole.title, average.title) == ("fifty rows", "order 15, ‖θ‖ ≤ 3")
     ogd, ftrl = whole.lines
     assert (ogd.name, ogd.x, ogd.y) == ("OGD", [100], [4.0])
     assert (ftrl.name, ftrl.x, ftrl.y) == ("FTRL-Proximal", [10, 100], [2.0, 2.0])
@@ -192,6 +194,7 @@ def test_the_figure_shows_what_lies_above_zero() -> None:
 
 def test_the_figure_has_the_bounds_where_there_are_any() -> None:
     batch = stream("logistic", seed=1, rows=300)
-    points = measure(game("logistic", batch), batch, players(), points=2)
-    names = [line.name for line in panels(points, "rows")[0].lines]
+    played = game("logistic", batch)
+    points = measure(played, batch, players(), points=2)
+    names = [line.name for line in panels(points, "rows", played)[0].lines]
     assert names == ["OGD", "FTRL", "FTRL-Proximal", "Theorem 1 for FTRL", "its worst case"]

@@ -195,7 +195,7 @@ class _Stream:
 # -- the figure ---------------------------------------------------------------------
 
 
-def panels(points: Sequence[Point], title: str) -> list[Panel]:
+def panels(points: Sequence[Point], title: str, game: Game) -> list[Panel]:
     """regret_T and regret_T / T, on logarithmic scales."""
     named = [(TITLES[name], [p.regret[name] for p in points]) for name in points[0].regret]
     if points[0].theorem is not None:
@@ -205,9 +205,10 @@ def panels(points: Sequence[Point], title: str) -> list[Panel]:
     rows = [p.rows for p in points]
     whole = [_line(name, rows, values) for name, values in named]
     average = [_line(n, rows, [v / t for v, t in zip(vs, rows, strict=True)]) for n, vs in named]
+    where = f"order {game.separation.order:,}, ‖θ‖ ≤ {game.radius:g}"
     return [
         Panel(title, "T", "regret_T", whole, x_axis="log", y_axis="log"),
-        Panel(title, "T", "regret_T / T", average, x_axis="log", y_axis="log"),
+        Panel(where, "T", "regret_T / T", average, x_axis="log", y_axis="log"),
     ]
 
 
