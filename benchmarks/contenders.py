@@ -6,18 +6,17 @@ import json
 import re
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.measure import ROOT, BenchmarkError, Outcome, measure, near
-from benchmarks.workloads import Workload
+from benchmarks.measure import PEERS_PYTHON, ROOT, BenchmarkError, Outcome, measure, near
+from benchmarks.workloads import Workload, keep_at_hand
 
 ALPHA, BETA = "0.1", "1"
 """Of FTRL-Proximal, the same for everyone who has it; no L1, no L2."""
 
 PQR = Path(sys.executable).with_name("pqr")
 PEERS = Path(__file__).with_name("peers")
-PEERS_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,22 @@ class Contender(ABC):
     note: str
     """What a reader should know before comparing."""
 
+    def is_there(self) -> bool:
+        """Whether it is installed; all but the peers that not every machine can build are."""
+        return True
+
+    def prepare(self, workload: Workload) -> None:  # noqa: B027
+        """Makes what the command reads, outside of the time; the texts are there already."""
+
     def run(self, workload: Workload) -> Reading:
         model = ROOT / workload.model(self.key)
         model.unlink(missing_ok=True)
         outcome = measure(self.command(workload))
         if not model.exists():
             raise BenchmarkError(f"{self.key} saved no model")
+        return self.reading(outcome)
+
+    def reading(self, outcome: Outcome) -> Reading:
         rows, loss = self.figures(outcome)
         return Reading(
             outcome.seconds,
@@ -68,10 +77,14 @@ class Ours(Contender):
     """`pqr train`, as a user runs it."""
 
     kind: list[str]
+    rates: tuple[str, ...] = ("--alpha", ALPHA, "--beta", BETA)
+
+    def input(self, workload: Workload) -> str:
+        return workload.libsvm
 
     def command(self, workload: Workload) -> list[str]:
-        files = [workload.libsvm, "-o", workload.model(self.key)]
-        return [near(PQR), "train", *files, *self.kind, "--alpha", ALPHA, "--beta", BETA, "--json"]
+        files = [self.input(workload), "-o", workload.model(self.key)]
+        return [near(PQR), "train", *files, *self.kind, *self.rates, "--json"]
 
     def figures(self, outcome: Outcome) -> tuple[int, float]:
         shown = json.loads(outcome.stdout)
@@ -81,6 +94,53 @@ class Ours(Contender):
 class Linear(Ours):
     key, title, kind = "lr", "LR", ["--model", "lr"]
     note = "two threads, one that reads and one that learns"
+
+
+def make_cache(workload: Workload) -> None:
+    """The libsvm text as `pqr train` maps it into memory."""
+    if not (ROOT / workload.cache).exists():
+        measure(
+            [near(PQR), "data", "convert", workload.libsvm, "--to", "cache", "-o", workload.cache]
+        )
+    keep_at_hand(ROOT / workload.cache)
+
+
+class LinearFromCache(Linear):
+    key, title = "lr-cache", "LR, cache"
+    note = (
+        "from the cache that `pqr data convert --to cache` made of the text, to a saved model; "
+        "making the cache is not counted"
+    )
+
+    def prepare(self, workload: Workload) -> None:
+        make_cache(workload)
+
+    def input(self, workload: Workload) -> str:
+        return workload.cache
+
+
+class LinearInMemory(LinearFromCache):
+    """Reports times of its own: those of the process would hold the reading and the saving."""
+
+    key, title = "lr-memory", "LR, in memory"
+    note = (
+        "learn_many of Batches that are in memory already; only learning is timed, but memory is "
+        "that of the whole process, with all rows in it"
+    )
+
+    def command(self, workload: Workload) -> list[str]:
+        files = [self.input(workload), workload.model(self.key)]
+        return [near(sys.executable), "-m", "benchmarks.in_memory", *files, ALPHA, BETA]
+
+    def reading(self, outcome: Outcome) -> Reading:
+        own = json.loads(outcome.stdout)
+        times = {name: own[name] for name in ("seconds", "user_seconds", "system_seconds")}
+        return replace(super().reading(outcome), **times)
+
+
+class Factorized(Ours):
+    key, title, kind, rates = "fm", "FM(8)", ["--model", "fm", "--rank", "8"], ()
+    note = "rank 8, AdaGrad with the rates that it has by default; two threads, as LR"
 
 
 class Projective(Ours):
@@ -98,8 +158,11 @@ class Projective(Ours):
 class VowpalWabbit(Contender):
     """The driver loop of the wheel (`python -m vowpalwabbit`): C++ reads the file and learns."""
 
+    def input(self, workload: Workload) -> list[str]:
+        return ["-d", workload.vw]
+
     def command(self, workload: Workload) -> list[str]:
-        files = ["-d", workload.vw, "-f", workload.model(self.key), "--no_stdin"]
+        files = [*self.input(workload), "-f", workload.model(self.key), "--no_stdin"]
         rates = ["--ftrl", "--ftrl_alpha", ALPHA, "--ftrl_beta", BETA]
         loss = ["--loss_function", "logistic", "--link", "logistic"]
         run = [near(PEERS_PYTHON), "-m", "vowpalwabbit"]
@@ -129,29 +192,61 @@ class VwLinear(VowpalWabbit):
         return ["-b", str(workload.bits)]
 
 
+class VwFromCache(VwLinear):
+    """Its command must name the text, or no row is read; it says that the text is ignored."""
+
+    key, title = "vw-cache", "VW --ftrl, cache"
+    note = (
+        "from its own cache, made by a run before that is not counted; otherwise as VW --ftrl, "
+        "with the same loss"
+    )
+
+    def prepare(self, workload: Workload) -> None:
+        path = ROOT / workload.vw_cache
+        if not path.exists():
+            beside = path.with_suffix(".new")
+            files = ["-d", workload.vw, "--cache_file", near(beside), "-k", "--no_stdin"]
+            measure([near(PEERS_PYTHON), "-m", "vowpalwabbit", *files, *self.kind(workload)])
+            beside.rename(path)
+        keep_at_hand(path)
+
+    def input(self, workload: Workload) -> list[str]:
+        return [*super().input(workload), "--cache_file", workload.vw_cache]
+
+    def reading(self, outcome: Outcome) -> Reading:
+        if "ignoring text input in favor of cache" not in outcome.stderr + outcome.stdout:
+            raise BenchmarkError(f"{self.key} did not say that it reads its cache")
+        return super().reading(outcome)
+
+
 class VwPairs(VowpalWabbit):
     key, title = "vw-q", "VW --ftrl -q"
     note = (
         "every pair of features in a row, hashed into 2^24 slots; there are more pairs than slots, "
-        "and sharing them costs loss but saves time and memory"
+        "and sharing them costs loss but saves time and memory; the first rows only, as all of "
+        "them would take minutes each time"
     )
 
     def kind(self, workload: Workload) -> list[str]:
-        return ["-q", "ff", "-b", "24"]
+        return ["-q", "ff", "-b", "24", "--examples", str(workload.few_rows)]
 
 
 class PeerScript(Contender):
-    """A script in `peers/` that takes FILE NUMBER MODEL and prints rows and loss as JSON."""
+    """A script in `peers/` that takes FILE ROWS MODEL and prints rows and loss as JSON."""
 
     script: str
 
-    @abstractmethod
-    def number(self, workload: Workload) -> int: ...
+    def rows(self, workload: Workload) -> int:
+        return workload.few_rows
+
+    def more(self, workload: Workload) -> list[str]:
+        """What else the script must be told."""
+        return []
 
     def command(self, workload: Workload) -> list[str]:
         script = near(PEERS / self.script)
-        arguments = [workload.libsvm, str(self.number(workload)), workload.model(self.key)]
-        return [near(PEERS_PYTHON), script, *arguments]
+        arguments = [workload.libsvm, str(self.rows(workload)), workload.model(self.key)]
+        return [near(PEERS_PYTHON), script, *arguments, *self.more(workload)]
 
     def figures(self, outcome: Outcome) -> tuple[int, float]:
         shown = json.loads(outcome.stdout)
@@ -163,34 +258,66 @@ class ScikitLearn(PeerScript):
     note = (
         "SGDClassifier learns row by row within mini-batches of 10,000 but predicts them as a "
         "whole, so its loss is not quite progressive; plain SGD, no FTRL, no interactions; reading "
-        "by load_svmlight_file is most of its time"
+        "by load_svmlight_file is most of its time; the first rows only"
     )
 
-    def number(self, workload: Workload) -> int:
-        """Of features: it must know them beforehand."""
-        return workload.features
+    def more(self, workload: Workload) -> list[str]:
+        """The number of features: it must know them beforehand."""
+        return [str(workload.features)]
 
 
 class River(PeerScript):
     key, title, script = "river", "River FTRL", "river_ftrl.py"
     note = (
-        "LogisticRegression with FTRLProximal, on the first 100,000 rows only; its loss is that of "
+        "LogisticRegression with FTRLProximal, on the first rows only; its loss is that of "
         "these rows, not comparable; no interactions at a speed that could take part"
     )
-    ROWS = 100_000
+    ROWS = 50_000
 
-    def number(self, workload: Workload) -> int:
-        """Of rows: all of them would take minutes each time."""
-        return min(self.ROWS, workload.rows)
+    def rows(self, workload: Workload) -> int:
+        return min(self.ROWS, workload.few_rows)
+
+
+class XLearn(PeerScript):
+    """Prints what it does for a person, in colours."""
+
+    key, title, script = "xlearn", "xLearn FM(8)", "xlearn_fm.py"
+    note = (
+        "rank 8, with the rates that it has by default; two threads learn without locks, so no two "
+        "runs are alike; it first turns the text into a binary file, removed before each run"
+    )
+
+    def is_there(self) -> bool:
+        return any(PEERS_PYTHON.parent.parent.glob("lib/python*/site-packages/xlearn"))
+
+    def run(self, workload: Workload) -> Reading:
+        (ROOT / f"{workload.libsvm}.bin").unlink(missing_ok=True)
+        return super().run(workload)
+
+    def rows(self, workload: Workload) -> int:
+        return workload.rows
+
+    def figures(self, outcome: Outcome) -> tuple[int, float]:
+        plain = re.sub(r"\x1b\[\d*m", "", outcome.stdout)
+        rows = re.search(r'^{"rows": (\d+)}$', plain, re.MULTILINE)
+        loss = re.search(r"^\[ *100% *\] +1 +(\d\S+)", plain, re.MULTILINE)
+        if rows is None or loss is None:
+            raise BenchmarkError(f"{self.key} did not print its loss")
+        return int(rows[1]), float(loss[1])
 
 
 def contenders(order: int) -> list[Contender]:
-    """Everyone, in the order of every round."""
+    """Everyone, in the order of every round: who is compared with whom runs close to them."""
     return [
         Linear(),
-        Projective(order),
         VwLinear(),
+        Projective(order),
         VwPairs(),
+        Factorized(),
+        XLearn(),
+        LinearFromCache(),
+        VwFromCache(),
+        LinearInMemory(),
         ScikitLearn(),
         River(),
     ]

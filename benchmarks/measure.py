@@ -14,6 +14,9 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).parent.parent
 """Commands run here, and paths below it are written from here."""
 
+PEERS_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
+"""Of the peers' own environment, if there is one."""
+
 STOPWATCH = Path(__file__).with_name("stopwatch.py")
 
 
@@ -55,3 +58,8 @@ def near(path: str | os.PathLike[str]) -> str:
     """A path as commands have it: short, and the same on every machine, if it is below ROOT."""
     absolute = Path(os.path.abspath(path))
     return str(absolute.relative_to(ROOT) if absolute.is_relative_to(ROOT) else absolute)
+
+
+def tell(message: str) -> None:
+    """One line for whoever waits."""
+    print(f"bench: {message}", file=sys.stderr, flush=True)

@@ -1,35 +1,30 @@
-"""From readings to tables, Markdown and JSON. A result is plain data, as the JSON file has it."""
+"""From readings to medians, ratios and tables. A result is plain data, as the JSON file has it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks.contenders import Contender, Reading
 from benchmarks.workloads import Workload
-from pqrlearn.files import written_whole
 
 Result = dict[str, Any]
 
 COMPARISONS = (
     ("lr", "vw"),
+    ("lr-cache", "vw-cache"),
+    ("lr-memory", "vw-cache"),
     ("pqr", "vw"),
     ("pqr", "vw-q"),
     ("pqr", "lr"),
+    ("fm", "xlearn"),
+    ("fm", "vw"),
     ("lr", "sklearn"),
     ("lr", "river"),
 )
 """Who is how many times as fast as whom."""
-
-HEAD = """# Benchmark
-
-Written by `make bench`; [README.md](README.md) says how it measures. Every run is end to end: \
-from the start of a process that reads a text file to its end, when the model has been saved.
-"""
 
 
 def summary(contender: Contender, workload: Workload, readings: Sequence[Reading]) -> Result:
@@ -94,9 +89,11 @@ def _readings(result: Result) -> str:
         ]
         for contender in result["contenders"]
     ]
-    marked = any(_mark(contender, result) for contender in result["contenders"])
+    marked = [
+        f"{one['title']} {one['rows']:,}" for one in result["contenders"] if _mark(one, result)
+    ]
     return table(["", *times, "progressive LogLoss", "peak memory"], rows) + (
-        "\n† on the first rows only\n" if marked else ""
+        f"\n† on the first rows only: {', '.join(marked)}\n" if marked else ""
     )
 
 
@@ -144,17 +141,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return f"| {' | '.join(shown)} |\n"
 
 
-def save(result: Result, folder: Path) -> None:
-    """The JSON of this workload, and one page about every workload that has been measured."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with written_whole(folder / f"results-{result['workload']['name']}.json") as beside:
-        beside.write_text(json.dumps(result, indent=1) + "\n")
-    known = [json.loads(path.read_text()) for path in sorted(folder.glob("results-*.json"))]
-    with written_whole(folder / "RESULTS.md") as beside:
-        beside.write_text("\n".join([HEAD, *map(page, known)]), encoding="utf-8")
-
-
-def page(result: Result) -> str:
+def section(result: Result) -> str:
     """One workload as a section of the page."""
     workload, stream = result["workload"], result["workload"]["stream"]
     return f"""## The shape of {workload["name"].capitalize()}
@@ -163,28 +150,15 @@ def page(result: Result) -> str:
 seed {stream["seed"]}; {workload["libsvm_bytes"] / 1e6:,.0f} MB as libsvm text, \
 {workload["vw_bytes"] / 1e6:,.0f} MB as Vowpal Wabbit text. The best constant has a LogLoss of \
 {workload["constant_logloss"]:.5f}, the truth that the clicks were drawn from \
-{workload["true_logloss"]:.5f}. Medians of {result["repeats"]}, taken in turn.
+{workload["true_logloss"]:.5f}. Medians of {result["repeats"]}, taken in turn. Every run is end \
+to end, from the start of a process that reads a file to its end, when the model has been saved, \
+but for LR in memory.
 
-{tables(result)}
-{_facts(result)}
-{_notes(result)}"""
-
-
-def _facts(result: Result) -> str:
-    machine = result["machine"]
-    facts = {
-        "command": f"`{result['command']}`",
-        "date": result["date"],
-        "commit": result["commit"],
-        "machine": f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB",
-        "system": f"{machine['system']}; Python {machine['python']}; {machine['compiler']}",
-        "load before": f"{machine['load']:.2f}",
-        "versions": ", ".join(f"{name} {number}" for name, number in result["versions"].items()),
-    }
-    return "".join(f"- {name}: {fact}\n" for name, fact in facts.items())
+{tables(result)}"""
 
 
-def _notes(result: Result) -> str:
+def notes(result: Result) -> str:
+    """What to know of each contender before comparing, and its command."""
     return "".join(
         f"- **{contender['title']}**: {contender['note']}.\n  `{contender['command']}`\n"
         for contender in result["contenders"]

@@ -24,11 +24,14 @@ class Shape:
 
     stream: Callable[[], ClickStream]
     order: int
+    rows: int
+    few_rows: int
+    """For contenders that would take minutes with all of them."""
 
 
 SHAPES = {
-    "avazu": Shape(ClickStream.avazu, order=8000),
-    "criteo": Shape(ClickStream.criteo, order=1000),
+    "avazu": Shape(ClickStream.avazu, order=8000, rows=5_000_000, few_rows=1_000_000),
+    "criteo": Shape(ClickStream.criteo, order=1000, rows=1_500_000, few_rows=200_000),
 }
 
 
@@ -52,6 +55,10 @@ class Workload:
         return SHAPES[self.name].order
 
     @property
+    def few_rows(self) -> int:
+        return min(SHAPES[self.name].few_rows, self.rows)
+
+    @property
     def features(self) -> int:
         return self.stream.features
 
@@ -68,6 +75,14 @@ class Workload:
     def vw(self) -> str:
         return near(self._file("vw"))
 
+    @property
+    def cache(self) -> str:
+        return near(self._file("cache"))
+
+    @property
+    def vw_cache(self) -> str:
+        return near(self._file("vw.cache"))
+
     def model(self, contender: str) -> str:
         """Where a contender saves its model."""
         return near(self.folder / f"{contender}.model")
@@ -79,9 +94,7 @@ class Workload:
         if not about.exists():
             about.write_text(json.dumps(self._write()))
         for path in (self._file("svm"), self._file("vw")):
-            with path.open("rb") as file:  # so that everyone finds it in memory
-                while file.read(1 << 24):
-                    pass
+            keep_at_hand(path)
         known: dict[str, Any] = json.loads(about.read_text())
         return known
 
@@ -115,6 +128,13 @@ class Workload:
     @cached_property
     def _digest(self) -> str:
         return blake2b(format_batch(self.stream.batch(0, 100)), digest_size=4).hexdigest()
+
+
+def keep_at_hand(path: Path) -> None:
+    """Reads a file once, so that everyone finds it in the page cache."""
+    with path.open("rb") as file:
+        while file.read(1 << 24):
+            pass
 
 
 def vw_text(libsvm: bytes) -> bytes:

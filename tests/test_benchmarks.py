@@ -12,9 +12,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks import cost, cost_page, results, workloads
-from benchmarks.contenders import Reading, VwLinear, contenders
+from benchmarks import cost, cost_page, kdd, memory, page, results, workloads
+from benchmarks.contenders import Linear, LinearInMemory, Reading, VwFromCache, VwLinear, XLearn
 from benchmarks.measure import ROOT, BenchmarkError, Outcome, measure
+from benchmarks.targets import TARGETS, targets_table
 from benchmarks.workloads import Workload
 
 
@@ -75,40 +76,135 @@ def test_the_report_of_vowpal_wabbit_is_read():
         VwLinear().figures(Outcome(1.0, 1, 1.0, 0.0, "", "finished run\n"))
 
 
+def test_vowpal_wabbit_must_say_that_it_reads_its_cache():
+    report = "number of examples = 300\naverage loss = 0.398735\n"
+    cached = "using cache_file = x\nignoring text input in favor of cache input\n"
+    assert VwFromCache().reading(Outcome(1.0, 1, 1.0, 0.0, "", cached + report)).rows == 300
+    with pytest.raises(BenchmarkError, match="vw-cache did not say that it reads its cache"):
+        VwFromCache().reading(Outcome(1.0, 1, 1.0, 0.0, "", "creating cache_file = x\n" + report))
+
+
+def test_the_report_of_xlearn_is_read_without_its_colours():
+    line = "[  100%      ]     1            0.424467                0.04"
+    report = f'{{"rows": 300}}\n[------------] Epoch      Train log_loss\n\x1b[32m{line}\x1b[0m\n'
+    assert XLearn().figures(Outcome(1.0, 1, 1.0, 0.0, report, "")) == (300, 0.424467)
+    with pytest.raises(BenchmarkError, match="xlearn did not print its loss"):
+        XLearn().figures(Outcome(1.0, 1, 1.0, 0.0, '{"rows": 300}\n', ""))
+
+
+def test_in_memory_the_times_are_those_of_learning_and_not_of_the_process():
+    own = {"rows": 9, "logloss": 0.5, "seconds": 0.1, "user_seconds": 0.2, "system_seconds": 0.0}
+    outcome = Outcome(5.0, 7, 6.0, 1.0, json.dumps(own), "")
+    assert LinearInMemory().reading(outcome) == Reading(0.1, 9, 0.5, 7, 0.2, 0.0)
+
+
 def test_ratios_are_of_rows_per_second_and_paired_by_round(tmp_path):
     workload = Workload("avazu", 100, tmp_path)
-    lr, _, vw, *_ = contenders(8000)
     fast = [Reading(seconds, 100, 0.4, 10, 1.0, 0.0) for seconds in (1.0, 2.0, 4.0)]
     slow = [Reading(seconds, 50, 0.4, 10, 1.0, 0.0) for seconds in (4.0, 4.0, 4.0)]
-    summaries = [results.summary(lr, workload, fast), results.summary(vw, workload, slow)]
+    readings = {Linear(): fast, VwLinear(): slow}
+    summaries = [results.summary(who, workload, found) for who, found in readings.items()]
     [found] = results.comparisons(summaries)
     assert (found["of"], found["to"]) == ("LR", "VW --ftrl")
     assert found["ratio_of_medians"] == (100 / 2.0) / (50 / 4.0)
     assert (found["least"], found["median_of_ratios"], found["most"]) == (2.0, 4.0, 8.0)
 
 
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
 def test_a_small_run_writes_a_page_and_every_reading(tmp_path):
-    command = [sys.executable, "-m", "benchmarks", "--rows", "500", "--repeats", "1"]
+    ours = ["lr", "pqr", "fm", "lr-cache", "lr-memory"]
+    size = ["--part", "avazu", "--rows", "500", "--repeats", "1"]
     folders = ["--cache", str(tmp_path / "cache"), "--output", str(tmp_path)]
-    chosen = ["--only", "lr", "--only", "pqr"]
-    done = subprocess.run([*command, *folders, *chosen], cwd=ROOT, capture_output=True, text=True)
+    done = bench(*size, *folders, *(word for name in ours for word in ("--only", name)))
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "results-avazu.json").read_text())
-    assert [contender["key"] for contender in result["contenders"]] == ["lr", "pqr"]
-    for contender in result["contenders"]:
+    found = {contender["key"]: contender for contender in result["contenders"]}
+    assert list(found) == ours
+    for contender in found.values():
         assert [reading["rows"] for reading in contender["readings"]] == [500]
         assert 0 < contender["loss"] < 1
+    losses = [found[name]["loss"] for name in ("lr", "lr-cache", "lr-memory")]
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-12)
     assert {"command", "machine", "date", "commit", "versions"} <= set(result)
-    page = (tmp_path / "RESULTS.md").read_text()
-    assert results.tables(result) in page
+    written = (tmp_path / "RESULTS.md").read_text()
+    assert results.tables(result) in written
     assert results.tables(result) in done.stdout
+    assert targets_table({"avazu": result}) in written
+    assert targets_table({"avazu": result}) in done.stdout
 
 
 def test_an_unknown_contender_is_an_error_that_names_them_all():
-    command = [sys.executable, "-m", "benchmarks", "--only", "nobody"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = bench("--only", "nobody")
     assert done.returncode == 2
-    assert "lr, pqr, vw, vw-q, sklearn, river" in done.stderr
+    assert (
+        "lr, vw, pqr, vw-q, fm, xlearn, lr-cache, vw-cache, lr-memory, sklearn, river"
+        in done.stderr
+    )
+
+
+def test_dicts_have_the_names_of_the_stream_and_river_is_not_needed(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "PEERS_PYTHON", tmp_path / "nobody")
+    rows = memory.named_rows(workloads.ClickStream.criteo(), 10)
+    assert [len(x) for x, _ in rows] == [39] * 10
+    assert all(len({"banner=0", "banner=1"} & set(x)) == 1 for x, _ in rows)
+    assert {y for _, y in rows} == {0, 1}
+    found = memory.learn_one(300, 2, tmp_path)
+    assert list(found) == ["LR", "PQR(1000)"]
+    assert all(len(each["readings"]) == 2 for each in found.values())
+
+
+def test_what_is_learned_in_memory_is_predicted_too():
+    found = memory.learn_and_predict("avazu", 300, repeats=3)
+    for rates in found.values():
+        assert len(rates["readings"]["learn"]) == len(rates["readings"]["predict"]) == 3
+        assert rates["ratio"] == rates["predict"] / rates["learn"]
+
+
+def test_a_pass_over_kdd2012_knows_its_state_and_its_calibration():
+    stream = workloads.ClickStream.kdd2012()
+    seen = len(set(stream.batch(0, 2000).indices.tolist()))
+    lr, pqr = (kdd.one_pass(name, 2000) for name in ("lr", "pqr"))
+    assert lr["rows"] == pqr["rows"] == 2000
+    assert lr["state_bytes"] == 8 * (seen + 1)  # the bias
+    assert pqr["state_bytes"] > lr["state_bytes"] + 4 * kdd.ORDER
+    assert lr["mean_label"] == pqr["mean_label"] == stream.batch(0, 2000).labels.mean()
+    assert lr["count_seconds"] == 0 < pqr["count_seconds"]
+    assert lr["learn_seconds"] < lr["total_seconds"]
+
+
+def test_a_target_is_met_at_its_bound_and_what_was_not_measured_is_not_claimed():
+    rates = {"lr": 5.0, "vw": 1.0, "pqr": 1.0}
+    contenders = [{"key": key, "rows_per_second": rate} for key, rate in rates.items()]
+    parts = {
+        "avazu": {"contenders": contenders},
+        "memory": {"learn_one": {"LR": {"microseconds": 3.01}}},
+    }
+    found = {target.what: target.cells(parts)[1:] for target in TARGETS}
+    assert len(found) == len(TARGETS)
+    assert found["LR : VW --ftrl, Avazu"] == ["≥ 5 ×", "5.00 ×", "yes"]
+    assert found["PQR(8000) : VW --ftrl, Avazu"] == ["≥ 2 ×", "1.00 ×", "no"]
+    assert found["time of PQR(8000) : LR, Avazu"] == ["≤ 3 ×", "5.00 ×", "no"]
+    assert found["LR: learn_one"] == ["≤ 3 µs", "3.01 µs", "no"]
+    assert found["LR : VW --ftrl, Criteo"] == ["≥ 5 ×", "–", "–"]
+    assert found["LR: one pass over KDD2012"] == ["≥ 149,009,105 rows", "–", "–"]
+
+
+def test_the_page_has_every_part_that_its_folder_has(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "PEERS_PYTHON", tmp_path / "nobody")
+    (tmp_path / "results-cost.json").write_text("{}")  # of another experiment
+    parts = page.save(memory.compare(100, 1, tmp_path), tmp_path)
+    assert list(parts) == ["memory"]
+    parts = page.save(kdd.compare(500), tmp_path)
+    assert list(parts) == ["memory", "kdd"]
+    written = (tmp_path / "RESULTS.md").read_text()
+    titles = ["## Targets\n", "## In memory\n", "## The shape of KDD2012\n"]
+    assert [line for line in written.splitlines(keepends=True) if line[:3] == "## "] == titles
+    assert "- kdd: 500 rows, 1 round, " in written
+    assert "| LR: one pass over KDD2012 " in written
 
 
 def test_the_cost_of_a_row_is_read_for_every_model():

@@ -1,0 +1,56 @@
+"""One workload: every contender in turn, round after round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from benchmarks.contenders import Contender, Reading, contenders
+from benchmarks.machine import circumstances
+from benchmarks.measure import tell
+from benchmarks.results import Result, comparisons, summary
+from benchmarks.workloads import SHAPES, Workload
+
+
+def choose(only: tuple[str, ...], order: int) -> list[Contender]:
+    """All contenders, or those named; of them, those that are installed."""
+    everyone = contenders(order)
+    unknown = set(only) - {contender.key for contender in everyone}
+    if unknown:
+        names = ", ".join(contender.key for contender in everyone)
+        raise click.UsageError(f"--only {', '.join(sorted(unknown))}: the contenders are {names}")
+    chosen = [contender for contender in everyone if not only or contender.key in only]
+    for contender in chosen:
+        if not contender.is_there():
+            tell(f"{contender.title} is left out: it is not installed")
+    return [contender for contender in chosen if contender.is_there()]
+
+
+def compare(
+    name: str, rows: int | None, repeats: int, only: tuple[str, ...], cache: Path
+) -> Result:
+    """Runs everyone once per round, so that what disturbs the machine disturbs them all."""
+    chosen = choose(only, SHAPES[name].order)
+    workload = Workload(name, rows or SHAPES[name].rows, cache)
+    tell(f"{workload.rows:,} rows like {workload.name}")
+    about = workload.prepare()
+    for contender in chosen:
+        contender.prepare(workload)
+    before = circumstances()
+    readings: dict[str, list[Reading]] = {contender.key: [] for contender in chosen}
+    for number in range(1, repeats + 1):
+        for contender in chosen:
+            reading = contender.run(workload)
+            readings[contender.key].append(reading)
+            tell(f"round {number}/{repeats}  {contender.title}: {reading.seconds:.2f} s")
+    summaries = [summary(each, workload, readings[each.key]) for each in chosen]
+    return {
+        "part": name,
+        **before,
+        "workload": about,
+        "rows": workload.rows,
+        "repeats": repeats,
+        "contenders": summaries,
+        "comparisons": comparisons(summaries),
+    }

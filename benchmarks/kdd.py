@@ -1,0 +1,162 @@
+"""The shape of KDD2012: 149 million rows of 54.7 million features, straight from the generator.
+
+Each model has a process of its own:
+
+    python -m benchmarks.kdd MODEL ROWS
+
+makes Batches on one thread, learns them on another, and prints what it took as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from benchmarks.machine import circumstances
+from benchmarks.measure import ROOT, BenchmarkError, near, tell
+from benchmarks.results import Result, table
+from pqrlearn import LR, PQR, Counts, Separation
+from pqrlearn.cli import show
+from pqrlearn.datasets.clicks import ClickStream
+from pqrlearn.learners import Learner
+from pqrlearn.metrics import make_metrics
+from pqrlearn.progressive import finite, peak_memory
+from pqrlearn.readers.ahead import ahead
+
+ROWS, ORDER, COUNTED = 149_009_105, 100, 1_000_000
+BATCH_ROWS = 2**16
+TITLES = {"lr": "LR", "pqr": f"PQR({ORDER})"}
+SLOT_BYTES, RANK_BYTES = 8, 4
+
+NOTE = """\
+{rows:,} rows of {stream[fields]} one-hot features out of {stream[features]:,}, seed \
+{stream[seed]}; no file: Batches come from the generator on a second thread, and every row is \
+predicted and then learned once. Each model has a process of its own. Learning is the wall time \
+inside of the learner, with the time that its thread was on a core beside it; PQR's separation \
+counts the first {counted:,} rows, which are made a second time. The state is 8 bytes for each \
+coordinate that was learned and 4 for each rank; the peak is that of the whole process, with \
+interpreter, libraries and the Batches under way.
+"""
+
+
+@dataclass
+class Clock:
+    """Adds up what is done inside of `running`: wall time, and CPU time of this thread."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        wall, cpu = time.perf_counter(), time.thread_time()
+        yield
+        self.wall += time.perf_counter() - wall
+        self.cpu += time.thread_time() - cpu
+
+
+def compare(rows: int | None) -> Result:
+    """One pass of LR and one of PQR."""
+    before, wanted, stream = circumstances(), rows or ROWS, ClickStream.kdd2012()
+    models = {}
+    for name, title in TITLES.items():
+        tell(f"{wanted:,} rows like KDD2012: {title}")
+        models[name] = _process(name, wanted)
+    times = {
+        name: found["learn_seconds"] + found["count_seconds"] for name, found in models.items()
+    }
+    return {
+        "part": "kdd",
+        **before,
+        "rows": wanted,
+        "repeats": 1,
+        "counted": min(wanted, COUNTED),
+        "stream": {name: getattr(stream, name) for name in ("fields", "features", "seed")},
+        "models": models,
+        "time_ratio": times["pqr"] / times["lr"],
+    }
+
+
+def _process(name: str, rows: int) -> Result:
+    """Its progress line goes where ours would."""
+    command = [near(sys.executable), "-m", "benchmarks.kdd", name, str(rows)]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE)
+    if done.returncode:
+        raise BenchmarkError(f"{' '.join(command)}: exit code {done.returncode}")
+    found: Result = json.loads(done.stdout)
+    return found
+
+
+def one_pass(name: str, rows: int) -> Result:
+    stream, metrics = ClickStream.kdd2012(), make_metrics("logistic")
+    counting, learning, start = Clock(), Clock(), time.perf_counter()
+    learner: Learner = LR() if name == "lr" else PQR(separation(stream, rows, counting))
+    with show.progress(TITLES[name], lambda: learner.rows / rows, quiet=False) as watch:
+        for batch in ahead(stream.batches(rows, BATCH_ROWS), depth=2):
+            with learning.running():
+                margins = learner.learn_margins(batch)
+            metrics.update(margins, batch.labels, batch.weights)
+            watch(metrics)
+    total, peak = time.perf_counter() - start, peak_memory()
+    figures, state = finite(metrics.result()), state_bytes(learner)
+    return {
+        **figures,
+        "rows": learner.rows,
+        "learn_seconds": learning.wall,
+        "learn_cpu_seconds": learning.cpu,
+        "count_seconds": counting.wall,
+        "total_seconds": total,
+        "peak_bytes": peak,
+        "state_bytes": state,
+        "peak_to_state": peak / state,
+        "off_percent": 100 * abs(figures["mean_prediction"] / figures["mean_label"] - 1),
+    }
+
+
+def separation(stream: ClickStream, rows: int, clock: Clock) -> Separation:
+    """Of the first million rows; making them is not on the clock."""
+    counts = Counts()
+    for batch in stream.batches(min(rows, COUNTED), BATCH_ROWS):
+        with clock.running():
+            counts.add(batch)
+    with clock.running():
+        return counts.separate(order=ORDER)
+
+
+def state_bytes(learner: Learner) -> int:
+    """What the model cannot do without: a slot for every coordinate learned, and the ranks."""
+    slots = sum(len(learner.weights(block)[1]) for block in learner.blocks)
+    ranks = learner.separation.order if isinstance(learner, PQR) else 0
+    return slots * SLOT_BYTES + ranks * RANK_BYTES
+
+
+def section(result: Result) -> str:
+    columns = ["", *(TITLES[name] for name in result["models"])]
+    found = list(result["models"].values())
+    lines = {
+        "rows learned": [f"{one['rows']:,}" for one in found],
+        "learning, seconds": [f"{one['learn_seconds']:.1f}" for one in found],
+        "– of them on a core": [f"{one['learn_cpu_seconds']:.1f}" for one in found],
+        "counting, seconds": [f"{one['count_seconds']:.1f}" for one in found],
+        "with the generator, seconds": [f"{one['total_seconds']:.1f}" for one in found],
+        "progressive LogLoss": [f"{one['logloss']:.5f}" for one in found],
+        "mean label": [f"{one['mean_label']:.6f}" for one in found],
+        "mean prediction": [f"{one['mean_prediction']:.6f}" for one in found],
+        "peak memory": [show.megabytes(one["peak_bytes"]) for one in found],
+        "state": [show.megabytes(one["state_bytes"]) for one in found],
+    }
+    rows = [[name, *cells] for name, cells in lines.items()]
+    return f"""## The shape of KDD2012
+
+{NOTE.format(**result)}
+{table(columns, rows)}
+Learning and counting take PQR {result["time_ratio"]:.2f} times as long as LR.
+"""
+
+
+if __name__ == "__main__":
+    print(json.dumps(one_pass(sys.argv[1], int(sys.argv[2]))))

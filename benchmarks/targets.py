@@ -1,0 +1,140 @@
+"""What was promised, as data: which reading, which bound. What was not measured is not claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from benchmarks.kdd import ROWS as KDD_ROWS
+from benchmarks.results import Result, table
+
+Parts = Mapping[str, Result]
+"""The results by part: avazu, criteo, memory, kdd."""
+
+Read = Callable[[Parts], float]
+"""KeyError when it was not measured."""
+
+NOT_MEASURED = "–"
+
+
+@dataclass(frozen=True)
+class Target:
+    what: str
+    sign: Literal["≥", "≤"]
+    bound: float
+    unit: Literal["×", "µs", "%", "rows"]
+    read: Read
+
+    def reading(self, parts: Parts) -> float | None:
+        try:
+            return self.read(parts)
+        except KeyError:
+            return None
+
+    def is_met(self, reading: float) -> bool:
+        return reading >= self.bound if self.sign == "≥" else reading <= self.bound
+
+    def cells(self, parts: Parts) -> list[str]:
+        target, reading = f"{self.sign} {self.bound:,} {self.unit}", self.reading(parts)
+        if reading is None:
+            return [self.what, target, NOT_MEASURED, NOT_MEASURED]
+        shown = f"{reading:,.0f}" if self.unit == "rows" else f"{reading:.2f}"
+        return [self.what, target, f"{shown} {self.unit}", "yes" if self.is_met(reading) else "no"]
+
+
+def speed(part: str, of: str, to: str) -> Read:
+    """How many times as many rows per second, by the medians of both."""
+
+    def read(parts: Parts) -> float:
+        rates = {one["key"]: one["rows_per_second"] for one in parts[part]["contenders"]}
+        return float(rates[of] / rates[to])
+
+    return read
+
+
+def duration(part: str, of: str, to: str) -> Read:
+    """How many times as long."""
+    return speed(part, to, of)
+
+
+def figure(*keys: str) -> Read:
+    """The number at this place of the results."""
+
+    def read(parts: Parts) -> float:
+        found: Any = parts
+        for key in keys:
+            found = found[key]
+        return float(found)
+
+    return read
+
+
+def _linear(part: str, shape: str) -> tuple[Target, ...]:
+    fast = "from a cache : VW from its cache", "in memory : VW from its cache"
+    return (
+        Target(f"LR : VW --ftrl, {shape}", "≥", 5, "×", speed(part, "lr", "vw")),
+        Target(f"LR {fast[0]}, {shape}", "≥", 8, "×", speed(part, "lr-cache", "vw-cache")),
+        Target(f"LR {fast[1]}, {shape}", "≥", 8, "×", speed(part, "lr-memory", "vw-cache")),
+    )
+
+
+def _factorized(part: str, shape: str) -> tuple[Target, ...]:
+    """The second counts where xLearn does not install."""
+    return (
+        Target(f"FM(8) : xLearn FM(8), {shape}", "≥", 2, "×", speed(part, "fm", "xlearn")),
+        Target(f"or FM(8) : VW --ftrl, {shape}", "≥", 0.5, "×", speed(part, "fm", "vw")),
+    )
+
+
+def _predicting(part: str, shape: str, order: int) -> tuple[Target, ...]:
+    return tuple(
+        Target(
+            f"{title}: predict_many : learn_many, {shape}",
+            "≥",
+            3,
+            "×",
+            figure("memory", "many", part, title, "ratio"),
+        )
+        for title in ("LR", f"PQR({order})")
+    )
+
+
+def _kdd(model: str, title: str) -> tuple[Target, ...]:
+    at = ("kdd", "models", model)
+    return (
+        Target(f"{title}: one pass over KDD2012", "≥", KDD_ROWS, "rows", figure(*at, "rows")),
+        Target(f"{title}: peak memory : state", "≤", 1.5, "×", figure(*at, "peak_to_state")),
+        Target(f"{title}: mean prediction off by", "≤", 1, "%", figure(*at, "off_percent")),
+    )
+
+
+TARGETS = (
+    *_linear("avazu", "Avazu"),
+    *_linear("criteo", "Criteo"),
+    Target("PQR(8000) : VW --ftrl, Avazu", "≥", 2, "×", speed("avazu", "pqr", "vw")),
+    Target("PQR(8000) : VW --ftrl -q, Avazu", "≥", 12, "×", speed("avazu", "pqr", "vw-q")),
+    Target("time of PQR(8000) : LR, Avazu", "≤", 3, "×", duration("avazu", "pqr", "lr")),
+    Target("PQR(1000) : VW --ftrl -q, Criteo", "≥", 12, "×", speed("criteo", "pqr", "vw-q")),
+    Target("time of PQR(1000) : LR, Criteo", "≤", 10, "×", duration("criteo", "pqr", "lr")),
+    *_factorized("avazu", "Avazu"),
+    *_factorized("criteo", "Criteo"),
+    Target("LR: learn_one", "≤", 3, "µs", figure("memory", "learn_one", "LR", "microseconds")),
+    Target(
+        "PQR(1000): learn_one",
+        "≤",
+        20,
+        "µs",
+        figure("memory", "learn_one", "PQR(1000)", "microseconds"),
+    ),
+    *_predicting("avazu", "Avazu", 8000),
+    *_predicting("criteo", "Criteo", 1000),
+    *_kdd("lr", "LR"),
+    *_kdd("pqr", "PQR(100)"),
+    Target("time of PQR(100) : LR, KDD2012", "≤", 2, "×", figure("kdd", "time_ratio")),
+)
+
+
+def targets_table(parts: Parts) -> str:
+    columns = ["what", "target", "reading", "met"]
+    return table(columns, [target.cells(parts) for target in TARGETS])
