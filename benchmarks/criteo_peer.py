@@ -12,15 +12,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from benchmarks.contenders import PEERS, PEERS_PYTHON, VwLinear
+from benchmarks.contenders import PEERS, VwLinear
 from benchmarks.interaction_scale import as_batch, criteo
-from benchmarks.machine import commit, machine, versions
-from benchmarks.measure import ROOT, measure
+from benchmarks.machine import circumstances
+from benchmarks.measure import PEERS_PYTHON, ROOT, measure
 from benchmarks.results import table
 from benchmarks.workloads import vw_text
 from pqrlearn import FM, LR, Batch, DiFacto
@@ -90,8 +89,8 @@ def main() -> None:
     ]
     columns = ["LogLoss", "progressive", f"progressive, first {FEW:,}", "last tenth"]
     print(table(columns, rows))
-    where, numbers = machine(), versions(PEERS_PYTHON)
-    print(f"{datetime.now(UTC).date()}, commit {commit()}, {where['cpu']}; {numbers}")
+    now = circumstances()
+    print(f"{now['date']}, commit {now['commit']}, {now['machine']['cpu']}; {now['versions']}")
     print(f"{len(batch):,} rows", file=sys.stderr)
 
 
