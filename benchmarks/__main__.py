@@ -14,7 +14,7 @@ from benchmarks.targets import targets_table
 
 BUILD = ROOT / "build" / "bench"
 USUAL = [part for part in SECTIONS if part != "kdd"]
-"""KDD2012 is left out, as it takes most of an hour."""
+"""All but the one that takes as long as the others together."""
 
 
 @click.command()

@@ -36,9 +36,10 @@ SLOT_BYTES, RANK_BYTES = 8, 4
 NOTE = """\
 {rows:,} rows of {stream[fields]} one-hot features out of {stream[features]:,}, seed \
 {stream[seed]}; no file: Batches come from the generator on a second thread, and every row is \
-predicted and then learned once. Each model has a process of its own. Learning is the wall time \
-inside of the learner, with the time that its thread was on a core beside it; PQR's separation \
-counts the first {counted:,} rows, which are made a second time. The state is 8 bytes for each \
+predicted and then learned once. Each model has a process of its own. Learning is the time inside \
+of the learner, by the clock on the wall and by that of its thread, which stands still while the \
+generator has the core or the interpreter. PQR's separation counts the first {counted:,} rows, \
+which are made a second time. The state is 8 bytes for each \
 coordinate that was learned and 4 for each rank; the peak is that of the whole process, with \
 interpreter, libraries and the Batches under way.
 """
@@ -66,9 +67,6 @@ def compare(rows: int | None) -> Result:
     for name, title in TITLES.items():
         tell(f"{wanted:,} rows like KDD2012: {title}")
         models[name] = _process(name, wanted)
-    times = {
-        name: found["learn_seconds"] + found["count_seconds"] for name, found in models.items()
-    }
     return {
         "part": "kdd",
         **before,
@@ -77,8 +75,15 @@ def compare(rows: int | None) -> Result:
         "counted": min(wanted, COUNTED),
         "stream": {name: getattr(stream, name) for name in ("fields", "features", "seed")},
         "models": models,
-        "time_ratio": times["pqr"] / times["lr"],
+        "time_ratio": _ratio(models, "cpu_seconds"),
+        "wall_ratio": _ratio(models, "seconds"),
     }
+
+
+def _ratio(models: dict[str, Result], clock: str) -> float:
+    """PQR's learning and counting against LR's learning."""
+    times = {n: one[f"learn_{clock}"] + one[f"count_{clock}"] for n, one in models.items()}
+    return float(times["pqr"] / times["lr"])
 
 
 def _process(name: str, rows: int) -> Result:
@@ -109,6 +114,7 @@ def one_pass(name: str, rows: int) -> Result:
         "learn_seconds": learning.wall,
         "learn_cpu_seconds": learning.cpu,
         "count_seconds": counting.wall,
+        "count_cpu_seconds": counting.cpu,
         "total_seconds": total,
         "peak_bytes": peak,
         "state_bytes": state,
@@ -137,24 +143,25 @@ def state_bytes(learner: Learner) -> int:
 def section(result: Result) -> str:
     columns = ["", *(TITLES[name] for name in result["models"])]
     found = list(result["models"].values())
-    lines = {
-        "rows learned": [f"{one['rows']:,}" for one in found],
-        "learning, seconds": [f"{one['learn_seconds']:.1f}" for one in found],
-        "– of them on a core": [f"{one['learn_cpu_seconds']:.1f}" for one in found],
-        "counting, seconds": [f"{one['count_seconds']:.1f}" for one in found],
-        "with the generator, seconds": [f"{one['total_seconds']:.1f}" for one in found],
-        "progressive LogLoss": [f"{one['logloss']:.5f}" for one in found],
-        "mean label": [f"{one['mean_label']:.6f}" for one in found],
-        "mean prediction": [f"{one['mean_prediction']:.6f}" for one in found],
-        "peak memory": [show.megabytes(one["peak_bytes"]) for one in found],
-        "state": [show.megabytes(one["state_bytes"]) for one in found],
-    }
-    rows = [[name, *cells] for name, cells in lines.items()]
+    lines = [
+        ["rows learned", *(f"{one['rows']:,}" for one in found)],
+        ["learning, seconds", *(f"{one['learn_seconds']:.1f}" for one in found)],
+        ["– by its thread's clock", *(f"{one['learn_cpu_seconds']:.1f}" for one in found)],
+        ["counting, seconds", *(f"{one['count_seconds']:.1f}" for one in found)],
+        ["– by its thread's clock", *(f"{one['count_cpu_seconds']:.1f}" for one in found)],
+        ["with the generator, seconds", *(f"{one['total_seconds']:.1f}" for one in found)],
+        ["progressive LogLoss", *(f"{one['logloss']:.5f}" for one in found)],
+        ["mean label", *(f"{one['mean_label']:.6f}" for one in found)],
+        ["mean prediction", *(f"{one['mean_prediction']:.6f}" for one in found)],
+        ["peak memory", *(show.megabytes(one["peak_bytes"]) for one in found)],
+        ["state", *(show.megabytes(one["state_bytes"]) for one in found)],
+    ]
     return f"""## The shape of KDD2012
 
 {NOTE.format(**result)}
-{table(columns, rows)}
-Learning and counting take PQR {result["time_ratio"]:.2f} times as long as LR.
+{table(columns, lines)}
+Learning and counting take PQR {result["time_ratio"]:.2f} times as long as LR by the thread's \
+clock, {result["wall_ratio"]:.2f} times by that on the wall.
 """
 
 
