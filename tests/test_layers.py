@@ -55,7 +55,8 @@ BIND = {
     "reader": {"arrays", "dicts", "rows", "../names", "../row"},
     "module": {"arrays", "dicts", "embedded", "named", "reader", "rows", "../names", "../parse"},
 }
-FORBIDDEN = {"iostream", "fstream", "cstdio", "stdio.h", "Python.h", "thread", "random"}
+FORBIDDEN = {"iostream", "fstream", "cstdio", "stdio.h", "Python.h", "random"}
+THREADS = {"thread", "future"}
 
 
 def includes(path: Path) -> list[tuple[str, str]]:
@@ -82,6 +83,11 @@ def test_the_core_does_no_input_or_output() -> None:
     for path in CORE + BORDER:
         system = {name for kind, name in includes(path) if kind == "<"}
         assert not system & FORBIDDEN, path.name
+
+
+def test_only_the_shared_model_starts_threads() -> None:
+    found = {path.name for path in CORE + BORDER for _, name in includes(path) if name in THREADS}
+    assert found == {"shared.hpp"}
 
 
 def test_only_the_border_knows_python() -> None:
