@@ -166,6 +166,7 @@ BODY = zipped("ml-100k", "ml-100k")
         ("/x.zip", BODY[:-40], None, DataError, "not a whole archive"),
         ("/x.zip", zipped("ml-1m", "x"), None, DataError, "the archive has no files in ml-100k/"),
     ],
+    ids=["cut, checked", "cut", "other bytes", "no archive", "half an archive", "other folder"],
 )
 def test_a_download_that_went_wrong_is_one_sentence_and_leaves_nothing(
     server: str,
