@@ -10,7 +10,7 @@ import click
 from pqrlearn import datasets, plots
 from pqrlearn.cli import options, show
 from pqrlearn.hyper import INTERACTION_SCALE, OPTIMIZERS, Ftrl, FtrlGeneral, Ogd, Optimizer
-from pqrlearn.paper.regret import TITLES, TOLERANCE, Game, Point, measure, panels
+from pqrlearn.paper.regret import TITLES, TOLERANCE, Game, Point, measure, panels, tables
 from pqrlearn.readers import Names
 from pqrlearn.rows import Batch
 from pqrlearn.separation import Counts, at_most
@@ -116,7 +116,9 @@ def regret(name: str, as_json: bool, **given: Any) -> None:
     if as_json:
         show.print_json(_json(name, game, batch, chosen, points))
     else:
-        _print(title, game, points)
+        for table in tables(points, title, game):
+            show.table(f"{table.title}\n", table.columns, table.rows, table.text_columns)
+            print("\n".join(["", *table.notes, ""]) if table.notes else "")
 
 
 def _optimizer(name: str, given: dict[str, Any]) -> Optimizer:
@@ -138,28 +140,3 @@ def _json(
         "optimizers": [o.settings() for o in chosen if not isinstance(o, FtrlGeneral)],
         "points": [point.figures() for point in points],
     }
-
-
-def _print(title: str, game: Game, points: Sequence[Point]) -> None:
-    """The regret, then the same per row."""
-    names = list(points[0].regret)
-    title += f", order {game.separation.order:,}, ‖θ‖ ≤ {game.radius:g}, {game.loss} loss"
-    bounds = ["Theorem 1", "worst case"] if points[0].theorem else []
-    columns = ["T", *(TITLES[name] for name in names), *bounds, "best loss", "‖θ‖"]
-    for head, per_row in (("regret_T", False), ("regret_T / T", True)):
-        rows = []
-        for point in points:
-            by, digits = (point.rows, 4) if per_row else (1, 1)
-            found = [point.regret[name] for name in names]
-            if point.theorem:
-                found += [point.theorem.bound, point.theorem.worst]
-            cells = [f"{value / by:,.{digits}f}" for value in [*found, point.best]]
-            rows.append([f"{point.rows:,}", *cells, f"{point.length:.2f}"])
-        show.table(f"{head}: {title}\n", columns, rows, text_columns=0)
-        print()
-    last = points[-1].theorem
-    if last:
-        print(
-            f"FTRL at T = {points[-1].rows:,}: D_R = {last.d_r:.4g}, G_R = {last.g_r:.4g}, "
-            f"η = D_R / (G_R √(2T)) = {last.eta:.4g}"
-        )

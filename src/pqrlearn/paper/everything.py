@@ -6,15 +6,22 @@ from collections.abc import Sequence
 
 from pqrlearn import datasets
 from pqrlearn.datasets.statistics import Statistics
+from pqrlearn.hyper import Ftrl, FtrlGeneral, Ogd
 from pqrlearn.paper import complexity, tables
 from pqrlearn.paper.printed import CLICKS, RATINGS
 from pqrlearn.paper.protocol import Plan
+from pqrlearn.paper.regret import Game, measure, panels
+from pqrlearn.paper.regret import tables as regret_tables
 from pqrlearn.paper.report import Figure, Section
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.study import study
 from pqrlearn.paper.work import Desk
 from pqrlearn.plots import Line, Panel
 from pqrlearn.separation import Counts
+
+REGRET_ROWS = 20_000
+REGRET_ORDER = 500
+REGRET_RADIUS = 10.0
 
 
 def sections(
@@ -39,9 +46,30 @@ def sections(
         drawn, panels = study(desk, plan, sources)
         title = "Test loss, training time and size against the order"
         found.append(Section("Order study", drawn, [Figure("order-study", title, panels)]))
+    if sources:
+        found.append(_regret(desk, [source for source in sources if source.fraction is None]))
     found.append(Section("Statistics", tables.stats(names), _occurrence(names)))
     found.append(Section("Complexity", complexity.tables(desk)))
     return found
+
+
+def _regret(desk: Desk, sources: Sequence[Source]) -> Section:
+    """On the first rows of the smallest set of ratings and of the smallest one of clicks."""
+    found, figures = [], []
+    for loss in ("squared", "logistic"):
+        mine = [source for source in sources if source.rows().loss == loss]
+        if not mine:
+            continue
+        source = min(mine, key=lambda one: len(one.rows().batch))
+        batch = source.rows().batch.part(0, min(REGRET_ROWS, len(source.rows().batch)))
+        title = f"{source.title}, first {len(batch):,} rows"
+        game = Game(Counts.of(batch).separate(order=REGRET_ORDER), loss, REGRET_RADIUS)
+        players = [Ogd(radius=REGRET_RADIUS), FtrlGeneral(radius=REGRET_RADIUS), Ftrl()]
+        points = measure(game, batch, players, watch=desk.watch)
+        found += regret_tables(points, title, game)
+        figures.append(Figure(f"regret-{source.name}", title, panels(points, title, game)))
+    words = "FTRL is Algorithm 1 with the step of Theorem 1; docs/regret.md says what is what."
+    return Section("Regret", found, figures, words)
 
 
 def _occurrence(names: Sequence[str]) -> list[Figure]:

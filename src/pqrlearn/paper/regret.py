@@ -30,6 +30,7 @@ from pqrlearn.batch import Minimum, Problem, expanded, minimise, problem_of
 from pqrlearn.batch.solver import losses, slopes
 from pqrlearn.hyper import INTERACTION_SCALE, Ftrl, FtrlGeneral, Optimizer, check_rate
 from pqrlearn.learners import PQR
+from pqrlearn.paper.tables import Table
 from pqrlearn.plots import Line, Panel
 from pqrlearn.rows import Batch, FloatArray
 from pqrlearn.separation import Separation
@@ -192,7 +193,49 @@ class _Stream:
         return self._weights[:rows] * slope * self._lengths[:rows]
 
 
-# -- the figure ---------------------------------------------------------------------
+# -- the tables and the figure ---------------------------------------------------------------------
+
+
+def tables(points: Sequence[Point], title: str, game: Game) -> list[Table]:
+    """The regret, then the same per row."""
+    names = list(points[0].regret)
+    title += f", order {game.separation.order:,}, ‖θ‖ ≤ {game.radius:g}, {game.loss} loss"
+    bounds = ["Theorem 1", "worst case"] if points[0].theorem else []
+    columns = ["T", *(TITLES[name] for name in names), *bounds, "best loss", "‖θ‖"]
+    return [
+        Table(
+            f"{name} {title}",
+            f"{head}: {title}",
+            columns,
+            [_cells(point, names, per_row=per_row) for point in points],
+            [] if per_row else _constants(points[-1]),
+            [] if per_row else [point.figures() for point in points],
+            text_columns=0,
+        )
+        for name, head, per_row in (
+            ("regret", "regret_T", False),
+            ("average regret", "regret_T / T", True),
+        )
+    ]
+
+
+def _cells(point: Point, names: Sequence[str], *, per_row: bool) -> list[str]:
+    by, digits = (point.rows, 4) if per_row else (1, 1)
+    found = [point.regret[name] for name in names]
+    if point.theorem:
+        found += [point.theorem.bound, point.theorem.worst]
+    cells = [f"{value / by:,.{digits}f}" for value in [*found, point.best]]
+    return [f"{point.rows:,}", *cells, f"{point.length:.2f}"]
+
+
+def _constants(last: Point) -> list[str]:
+    if last.theorem is None:
+        return []
+    known = last.theorem
+    return [
+        f"FTRL at T = {last.rows:,}: D_R = {known.d_r:.4g}, G_R = {known.g_r:.4g}, "
+        f"η = D_R / (G_R √(2T)) = {known.eta:.4g}"
+    ]
 
 
 def panels(points: Sequence[Point], title: str, game: Game) -> list[Panel]:
