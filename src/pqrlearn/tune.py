@@ -63,7 +63,7 @@ def space(kind: str, loss: str) -> Grid:
             "rank": RANKS[loss],
         },
         "difacto": {**ftrl, **factors, "tiers": tuple(map(tiers_of, RANKS[loss]))},
-        "cfm": {**ftrl, **ball},
+        "cfm": {"alpha": RATES, "l2": PENALTIES, **ball},
         "ccfm": ball,
     }
     return spaces[kind]

@@ -47,7 +47,7 @@ class Plan:
 
 
 FULL = Plan()
-QUICK = Plan(splits=2, repeats=3, trials=18, costly_trials=3, study_trials=9, timings=3)
+QUICK = Plan(splits=2, repeats=3, trials=18, costly_trials=6, study_trials=9, timings=3)
 
 
 @dataclass(frozen=True)
