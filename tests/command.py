@@ -22,7 +22,7 @@ from pqrlearn.readers import format_batch
 from strategies import as_dicts, random_batch
 
 PQR = str(Path(sysconfig.get_path("scripts")) / "pqr")
-SECONDS = 60  # no command of a test takes this long unless it hangs
+SECONDS = 300  # no command of a test takes this long unless it hangs
 
 
 @dataclass(frozen=True)
