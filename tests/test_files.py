@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,22 @@ def test_saving_keeps_the_permissions_a_person_gave(tmp_path: Path) -> None:
     LR().save(path)
     assert path.stat().st_mode & 0o777 == 0o604
     assert leftovers(tmp_path) == ["model.pqr"]
+
+
+@pytest.mark.parametrize(
+    "attempt", [check_writable, lambda path: write_whole(path, b"new")], ids=["check", "write"]
+)
+def test_what_a_killed_process_left_is_cleared_before_any_work(
+    tmp_path: Path, attempt: Callable[[Path], None]
+) -> None:
+    """A run that was killed right after its last checkpoint never writes that file again."""
+    with subprocess.Popen(["true"]) as process:
+        process.wait(SECONDS)
+    for owner in (process.pid, os.getpid()):
+        (tmp_path / f".file.{owner}.abc.part").mkdir()
+    attempt(tmp_path / "file")
+    assert f".file.{process.pid}.abc.part" not in leftovers(tmp_path)
+    assert f".file.{os.getpid()}.abc.part" in leftovers(tmp_path)
 
 
 # The real command.

@@ -65,7 +65,8 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     target = Path(path)
     try:
         _check_regular(target)
-        _new_room(target).rmdir()
+        with room_beside(target):
+            pass
     except OSError as error:
         raise unwritable(target, error) from error
 
