@@ -218,9 +218,9 @@ needs {linear:.0f} s.
 
 PAGE = """# What a row costs
 
-Written by `python -m benchmarks.cost`, every number of it. Microseconds per row of `learn_many`, in
-memory and on one thread: a model learns the first rows of a seeded click stream (32,767 where
-nothing else is said), then the next ones are timed, in rounds in which each model takes its turn.
+Written by `python -m benchmarks.cost`, every number of it. Processor microseconds per row of
+`learn_many`, in memory and on one thread: a model learns the first rows of a seeded click stream
+(some 33,000 to 40,000), then the next ones are timed, in rounds in which each model takes its turn.
 Medians. Where nothing else is said, rows have 15 features out of 100,000, PQR has order √d, FM rank
 8, DiFacto ranks up to 8, and CFM and CCFM take a step every 256 rows.
 

@@ -14,6 +14,7 @@ import pytest
 import pqrlearn
 from command import clicks, failure, figures, ok, write_rows
 from pqrlearn import CCFM, CFM, Batch, Ftrl, NuclearBall
+from pqrlearn.datasets.clicks import ClickStream
 from pqrlearn.errors import Corrupt, HyperError, RefusedRow, RowError
 from pqrlearn.learners.base import Learner
 from strategies import cut, nonzero_weights, random_batch
@@ -88,9 +89,9 @@ def optimum(loss: str, x: Matrix, labels: Matrix, radius: float, *, augmented: b
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_passes_approach_the_optimum_of_a_dense_solver(kind: Any, loss: str) -> None:
-    """Within 1 % of what there is to gain over predicting 0; the ball is small enough to bind."""
+    """Within 0.5 % of what there is to gain over predicting 0; the ball is small enough to bind."""
     x, labels = problem(loss)
-    ball = NuclearBall(radius=4.0, eta=0.5, block_rows=8)
+    ball = NuclearBall(radius=4.0, eta=2.0, block_rows=8)
     best = optimum(loss, x, labels, ball.radius, augmented=kind is CCFM)
     model = CFM(loss, Ftrl(alpha=0.5), ball) if kind is CFM else CCFM(loss, ball)
     batch = batch_of(x, labels)
@@ -99,7 +100,7 @@ def test_many_passes_approach_the_optimum_of_a_dense_solver(kind: Any, loss: str
     norm = np.abs(model._spectrum.weights).sum()
     assert 0.9 * ball.radius < norm <= ball.radius * (1 + 1e-9)
     gain = mean_loss(loss, np.zeros(len(labels)), labels) - best
-    assert mean_loss(loss, model.margin_many(batch), labels) - best < 0.01 * gain
+    assert mean_loss(loss, model.margin_many(batch), labels) - best < 0.005 * gain
 
 
 def test_without_interactions_cfm_is_lr() -> None:
@@ -121,13 +122,24 @@ def test_interactions_that_a_linear_model_cannot_see_are_learned() -> None:
         assert (model.predict_many(rows) > 0.5).tolist() == [True, False, False, True]
 
 
+def test_one_pass_with_the_defaults_is_better_than_lr() -> None:
+    stream = ClickStream(10, 300, click_rate=0.2, interactions=60, pair_scale=1.5, pair_share=0.02)
+    train, test = stream.batch(0, 20_000), stream.batch(20_000, 5000)
+    losses = {}
+    for model in (pqrlearn.LR(), CFM(), CCFM()):
+        model.learn_many(train)
+        losses[model.kind] = mean_loss("logistic", model.margin_many(test), test.labels)
+    assert losses["cfm"] < 0.95 * losses["lr"]
+    assert losses["ccfm"] < 0.95 * losses["lr"]
+
+
 # What the weights say.
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_weights_of_all_blocks_give_the_margin(kind: Any) -> None:
     batch = random_batch(seed=8)
-    model = kind("squared", ball=NuclearBall(block_rows=4))
+    model = kind("squared", ball=NuclearBall(block_rows=1))
     model.learn_many(batch)
     weights = nonzero_weights(model)
     for row, margin in zip(range(len(batch)), model.margin_many(batch), strict=True):
@@ -151,13 +163,14 @@ def test_a_block_that_does_not_exist_is_a_key_error() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_first_steps_come_after_1_2_4_rows(kind: Any) -> None:
+def test_the_first_steps_wait_for_a_quarter_of_the_rows_before(kind: Any) -> None:
     model = kind("squared", ball=NuclearBall(block_rows=5))
     steps = [0]
     for _ in range(17):
         model.learn_one({0: 1.0, 1: 1.0}, 1.0)
         steps.append(model.settings()["steps"])
-    assert [row for row in range(1, 18) if steps[row] > steps[row - 1]] == [1, 3, 7, 12, 17]
+    stepped = [row for row in range(1, 18) if steps[row] > steps[row - 1]]
+    assert stepped == [*range(1, 9), 10, 12, 15]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -165,7 +178,7 @@ def test_a_run_stopped_between_two_steps_goes_on_exactly(kind: Any) -> None:
     batch = random_batch(seed=11)
     whole = kind("squared", ball=NuclearBall(block_rows=20))
     whole.learn_many(batch)
-    for stop in (33, 40):
+    for stop in (30, 40):
         model = kind("squared", ball=NuclearBall(block_rows=20))
         model.learn_many(cut(batch, 0, stop))
         waiting = pqrlearn.from_bytes(model.to_bytes())

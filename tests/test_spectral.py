@@ -48,7 +48,7 @@ def stepped(spectrum: Spectrum, seed: int, blocks: int = 20, size: int = 8) -> N
     for block in range(blocks):
         rows, _ = entries(seed + block, rows=5, size=size)
         slopes = RNG(seed + block).normal(size=5)
-        spectrum.squared += float((slopes**2) @ spectrum.sensitivities(rows))
+        spectrum.energy += float(slopes @ slopes)
         spectrum.inner += float(slopes @ spectrum.margins(rows))
         spectrum.add(rows, slopes)
         spectrum.step(size)
@@ -134,8 +134,20 @@ def test_the_gradient_is_the_sum_over_rows(squares: bool) -> None:
         if not squares:
             np.fill_diagonal(gradient, 0.0)
     np.testing.assert_allclose(gradient_of(spectrum, 8), sum(each), atol=1e-12)
-    norms = [(gradient**2).sum() for gradient in each]
-    np.testing.assert_allclose(slopes**2 * spectrum.sensitivities(rows), norms)
+
+
+@pytest.mark.parametrize("squares", [True, False])
+def test_rates_fall_with_the_gradients_that_a_feature_has_seen(squares: bool) -> None:
+    spectrum = Spectrum(NuclearBall(), squares=squares)
+    rows, x = entries(seed=1)
+    slopes = RNG(2).normal(size=len(rows))
+    spectrum.energy = float(slopes @ slopes)
+    spectrum.add(rows, slopes)
+    crowds = np.repeat((x**2).sum(axis=1)[:, None], 8, axis=1)
+    if squares:
+        crowds[:, 0] = 1
+    expected = 1 + slopes**2 @ (x**2 * crowds) / (2 * np.sqrt(1 + slopes @ slopes))
+    np.testing.assert_allclose(spectrum.tensors()["gradient.scales"], expected)
 
 
 # Steps.
@@ -148,12 +160,13 @@ def test_a_step_is_the_best_one_towards_an_extreme_point(squares: bool) -> None:
     spectrum = Spectrum(ball, squares=squares)
     stepped(spectrum, seed=30, blocks=4)
     before, gradient = matrix_of(spectrum), gradient_of(spectrum, 8)
-    strength = np.sqrt(spectrum.squared) / (ball.eta * ball.radius)
+    m = np.sqrt(spectrum.tensors()["gradient.scales"] / ball.eta)
+    rates = np.outer(m, m)
 
     def objective(matrix: Matrix) -> float:
-        return float((gradient * matrix).sum() + strength / 2 * (matrix**2).sum())
+        return float((gradient * matrix).sum() + (rates * matrix**2).sum() / 2)
 
-    values, vectors = np.linalg.eigh(gradient + strength * before)
+    values, vectors = np.linalg.eigh(gradient + rates * before)
     at = np.abs(values).argmax()
     towards = -np.sign(values[at]) * ball.radius * np.outer(vectors[:, at], vectors[:, at])
     shares = np.linspace(0, 1, 10_001)
@@ -168,7 +181,9 @@ def test_the_running_sums_are_those_of_the_matrix() -> None:
     spectrum = Spectrum(NuclearBall(radius=3.0), squares=False)
     stepped(spectrum, seed=40, blocks=150)
     dense = matrix_of(spectrum)
-    assert spectrum.norm2 == pytest.approx((dense**2).sum(), rel=1e-9)
+    m = RNG(1).random(8)
+    drag = (np.outer(m, m) * dense**2).sum()
+    assert spectrum._drag(m) == pytest.approx(drag, rel=1e-9)
     assert spectrum.inner == pytest.approx((dense * gradient_of(spectrum, 8)).sum(), rel=1e-9)
 
 

@@ -262,12 +262,12 @@ DIFACTO_FTRL: Final = Ftrl(l1=0.1)
 class NuclearBall:
     """Where the interactions of CFM and CCFM live, and how they move there.
 
-    radius: the largest nuclear norm of the matrix; eta: how far gradients carry it, as a multiple
-    of the radius; block_rows: rows from one step to the next.
+    radius: the largest nuclear norm of the matrix; eta: the learning rate; block_rows: rows from
+    one step to the next.
     """
 
-    radius: float = 10.0
-    eta: float = 0.1
+    radius: float = 100.0
+    eta: float = 1.0
     block_rows: int = 256
 
     def __post_init__(self) -> None:

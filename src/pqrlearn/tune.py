@@ -6,7 +6,7 @@ follows from a seed. Each finished trial is in a journal, so a search that was s
 
 The grids lie within the ranges of the paper: rates and regularisation from 0.0001 to 10, ranks from
 2 to 128 for ratings (the paper: 512) and from 4 to 64 for clicks. The radius of CFM and CCFM, of
-which the paper says nothing, goes from 1 to 100.
+which the paper says nothing, goes from 5 to 500.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def space(kind: str, loss: str) -> Grid:
     """What is tried of each setting, under the names that pqr train gives its options."""
     ftrl: Grid = {"alpha": RATES, "l1": PENALTIES, "l2": PENALTIES}
     ball: Grid = {
-        "radius": (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0),
-        "eta": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
+        "radius": (5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0),
+        "eta": (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0),
     }
     factors: Grid = {"factor_eta": RATES, "factor_l2": PENALTIES}
     spaces: dict[str, Grid] = {

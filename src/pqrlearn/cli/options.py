@@ -137,7 +137,7 @@ def optimizer(command: F) -> F:
             "--eta",
             type=float,
             help=f"ogd, ftrl-general, adagrad, sgd: the step. Default: {Ogd.eta}, "
-            f"{FtrlGeneral.eta}, {AdaGrad.eta}, {Sgd.eta}. cfm, ccfm: how far gradients carry the "
+            f"{FtrlGeneral.eta}, {AdaGrad.eta}, {Sgd.eta}. cfm, ccfm: learning rate of the "
             f"matrix. Default: {NuclearBall.eta}.",
         ),
         click.option(

@@ -19,7 +19,7 @@ class CCFM(SpectralLearner):
 
     The margin is x̂'Cx̂ / 2 with x̂ = (x, 1): squares of features count, and so does half of b.
 
-    >>> model = CCFM("squared", NuclearBall(radius=20.0, block_rows=1))
+    >>> model = CCFM("squared", NuclearBall(block_rows=1))
     >>> for _ in range(100):
     ...     _ = model.learn_one({"user": "ann", "film": "alien"}, 5)
     ...     _ = model.learn_one({"user": "ben", "film": "alien"}, 1)

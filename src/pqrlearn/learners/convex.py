@@ -108,29 +108,27 @@ class SpectralLearner(Learner):
         """Learns rows between two steps, then steps if it is time; stops before a bad row."""
         entries = self._entries(batch, start, stop)
         scores = self._spectrum.margins(entries).tolist()
-        sizes = self._spectrum.sensitivities(entries)
-        reach = (sizes + entries.sums(entries.values**2) + 1).tolist()
+        reach = (entries.sums(entries.values**2) ** 2 + 1).tolist()
         margins: list[float] = []
         targets = zip(
             scores,
-            sizes.tolist(),
             reach,
             batch.labels[start:stop].tolist(),
             batch.weights[start:stop].tolist(),
             strict=True,
         )
-        for row, (score, size, most, label, weight) in enumerate(targets, start):
+        for row, (score, most, label, weight) in enumerate(targets, start):
             features, values = _listed(batch, row)
             margin = score + self._linear_margin(features, values)
             slope = weight * self._slope(margin, label) if abs(margin) < LARGEST else math.inf
-            if not slope * slope * most + self._spectrum.squared < LARGEST and weight > 0:
+            if not slope * slope * most + self._spectrum.energy < LARGEST and weight > 0:
                 break
             if not math.isfinite(margin):
                 break
             margins.append(margin)
             if weight > 0:
                 self._learn_linear(features, values, slope)
-                self._spectrum.squared += slope * slope * size
+                self._spectrum.energy += slope * slope
                 self._spectrum.inner += slope * score
                 self._waiting_slopes.append(slope)
         self._wait(batch, start, start + len(margins), entries)
@@ -211,7 +209,7 @@ class SpectralLearner(Learner):
         return self.features[positions - self._augmented]
 
     def _pair_weights(self) -> tuple[npt.NDArray[np.uint32], FloatArray]:
-        """Of the pairs that have met in a row; the matrix has an entry for any other, too."""
+        """Of pairs that had met by the last step; the matrix has an entry for any other, too."""
         low, high = self._spectrum.pairs()
         pairs = (low < high) & (low >= int(self._augmented))
         low, high = low[pairs], high[pairs]
@@ -248,12 +246,12 @@ class SpectralLearner(Learner):
         if len(self._positions) != len(features):
             raise ValueError("a feature occurs twice")
         size = len(features) + self._augmented
-        steps = check_whole("steps", settings["steps"], least=0, most=2**63)
-        self._spectrum.restore(tensors, size, steps)
+        self._spectrum.restore(tensors, size)
         if settings["terms"] != len(self._spectrum.weights):
             raise ValueError("the number of terms is not that of the settings")
-        self._restore_waiting(tensors, size)
+        self._spectrum.steps = check_whole("steps", settings["steps"], least=0, most=2**63)
         self._rows = check_whole("rows", settings["rows"], least=0, most=2**63)
+        self._restore_waiting(tensors, size)
         self._next_feature = check_whole(
             "next_feature", settings["next_feature"], least=0, most=2**32
         )
@@ -267,6 +265,7 @@ class SpectralLearner(Learner):
         positions = modelfile.tensor(tensors, "waiting.positions", np.uint32, 1)
         values = modelfile.tensor(tensors, "waiting.values", np.float32, 1)
         slopes = modelfile.tensor(tensors, "waiting.slopes", np.float64, 1)
+        self._spectrum.rows = self._rows - len(slopes)
         if len(indptr) != len(slopes) + 1 or len(slopes) >= self._spectrum.block_rows:
             raise ValueError("the waiting rows do not fit together")
         if indptr[0] != 0 or indptr[-1] != len(positions) or (np.diff(indptr) < 0).any():

@@ -1,13 +1,14 @@
 """A symmetric matrix in a nuclear-norm ball, learned by conditional gradient steps.
 
-The matrix C scores a row by x'Cx / 2. After t rows with gradients g_1 … g_t it moves towards
+The matrix C scores a row by x'Cx / 2. After rows with gradients g_1, g_2, … it moves towards
 
-    min  F(C) = <G, C> + μ/2 · ‖C‖²   over   ‖C‖_nuclear ≤ radius,      G = g_1 + … + g_t,
-    μ = √(‖g_1‖² + … + ‖g_t‖²) / (eta · radius)
+    min  F(C) = <G, C> + <C, M∘C> / 2   over   ‖C‖_nuclear ≤ radius,      G = g_1 + g_2 + …,
 
-by one step: of all ∓radius·vv' the one that F's slope G + μC likes best comes from its leading
-eigenvector v; C goes as far towards it as lowers F most. C is kept as Σ σ_k u_k u_k', G as one sum
-per pair of features that have met in a row. No d × d matrix is ever formed.
+where M_ij = m_i m_j / eta grows with the gradients that i and j have seen, so that each entry has a
+rate of its own. It moves by one step: of all ∓radius·vv' the one that F's slope G + M∘C likes best
+comes from its leading eigenvector v; C goes as far towards it as lowers F most. C is kept as
+Σ σ_k u_k u_k', G as one sum per pair of features that have met in a row, M as m. No d × d matrix is
+ever formed.
 """
 
 from __future__ import annotations
@@ -72,25 +73,29 @@ class Entries:
 
 
 class Spectrum:
-    """The matrix, its accumulated gradient, and the step. With `squares`, x_i² counts too."""
+    """The matrix, its accumulated gradient, and the step.
+
+    With `squares`, x_i² counts too, and position 0 is the always-on coordinate of CCFM.
+    """
 
     def __init__(self, ball: NuclearBall, *, squares: bool) -> None:
         self.ball = ball
         self.squares = squares
         self.steps = 0
+        self.rows = 0  # in G
         self.weights = np.zeros(0)  # σ
         self._factors = np.zeros((0, MAX_TERMS))  # u: a row per position, with room for more
         self._size = 0
         self.keys = np.zeros(0, np.int64)  # pairs of positions i <= j, as i · 2³² + j, sorted
         self._sums = np.zeros(0)  # G_ij beside them
+        self._scales = np.zeros(0)  # m², a number per position
         self.inner = 0.0  # <G, C>, with the rows not yet added to G
-        self.norm2 = 0.0  # ‖C‖²
-        self.squared = 0.0  # Σ ‖g‖²
+        self.energy = 0.0  # Σ slope², with the rows not yet added to G
 
     @property
     def block_rows(self) -> int:
-        """How many rows the next step waits for: 1, 2, 4, … up to the ball's `block_rows`."""
-        return min(self.ball.block_rows, 1 << min(self.steps, 62))
+        """How many rows the next step waits for: a quarter of those before, up to the ball's."""
+        return min(self.ball.block_rows, max(1, self.rows // 4))
 
     @property
     def factors(self) -> FloatArray:
@@ -110,11 +115,6 @@ class Spectrum:
             total -= rows.sums(np.add.reduce(products**2 * self.weights, axis=1))
         return total / 2
 
-    def sensitivities(self, rows: Entries) -> FloatArray:
-        """‖∂margin/∂C‖² of each row."""
-        squares = rows.values**2
-        return (rows.sums(squares) ** 2 - (0 if self.squares else rows.sums(squares**2))) / 4
-
     def entries(self, low: IntArray, high: IntArray) -> FloatArray:
         """C_ij for each pair of positions; 0 for those that had no step yet."""
         found = np.zeros(len(low))
@@ -133,7 +133,9 @@ class Spectrum:
     # -- learning ----------------------------------------------------------------
 
     def add(self, rows: Entries, slopes: FloatArray) -> None:
-        """Adds slope · xx' / 2 of each row to G."""
+        """Adds slope · xx' / 2 of each row to G, and what it says about rates to m²."""
+        self.rows += len(rows)
+        self._slow_down(rows, slopes)
         for keys, amounts in self._pair_gradients(rows, slopes):
             fresh, at = np.unique(keys, return_inverse=True)
             sums = np.bincount(at, weights=amounts, minlength=len(fresh))
@@ -164,30 +166,56 @@ class Spectrum:
                 amounts = values[:, left] * values[:, right] * slopes[chosen][:, None] / 2
                 yield keys.ravel(), amounts.ravel()
 
+    def _slow_down(self, rows: Entries, slopes: FloatArray) -> None:
+        """m_i² grows by slope² x_i² ‖x‖² / 2√(Σ slope²), that of the always-on one without ‖x‖².
+
+        So the rate of a linear weight falls with 1/√(Σ slope² x_i²), as AdaGrad's does, and that of
+        a pair likewise if its features are independent. ‖x‖ is there because the steps of a row add
+        up: s features make s linear weights and s² pairs.
+        """
+        squares, lengths = rows.values**2, np.diff(rows.indptr)
+        crowd = np.repeat(rows.sums(squares), lengths)
+        if self.squares:
+            crowd[rows.positions == 0] = 1.0
+        amounts = squares * crowd * np.repeat(slopes**2, lengths)
+        grown = np.bincount(rows.positions, amounts) / (2 * math.sqrt(1 + self.energy))
+        fresh = np.ones(max(0, len(grown) - len(self._scales)))
+        self._scales = np.concatenate([self._scales, fresh])
+        self._scales[: len(grown)] += grown
+
     def step(self, size: int) -> None:
         """One conditional gradient step over `size` positions."""
         self.steps += 1
         self._make_room(size)
-        radius = self.ball.radius
-        strength = math.sqrt(self.squared) / (self.ball.eta * radius)
-        if strength == 0 or not len(self.keys):
+        if not len(self.keys):
             return
-        gradient = self._gradient()
-        value, vector = leading(lambda v: gradient(v) + strength * self._times(v), size)
+        radius, gradient = self.ball.radius, self._gradient()
+        m = np.sqrt(self._scales / self.ball.eta)
+        value, vector = leading(lambda v: gradient(v) + self._pull(m, v), size)
         weight = -radius if value > 0 else radius
-        bend = dot(vector, self._times(vector))
-        gap = radius * abs(value) + self.inner + strength * self.norm2
-        distance2 = radius * radius - 2 * weight * bend + self.norm2
-        share = min(1.0, gap / (strength * distance2)) if distance2 > 0 else 0.0
+        bend = dot(vector, self._pull(m, vector))
+        drag = self._drag(m)
+        gap = radius * abs(value) + self.inner + drag
+        reach = radius * dot(vector, m * vector)
+        bow = reach * reach - 2 * weight * bend + drag
+        share = min(1.0, gap / bow) if bow > 0 else 0.0
         if share < _NO_STEP:
             return
         rest = 1 - share
-        self.inner = rest * self.inner + share * weight * (value - strength * bend)
-        mixed = rest * (rest * self.norm2 + 2 * share * weight * bend)
-        self.norm2 = max(0.0, mixed + (share * radius) ** 2)
+        self.inner = rest * self.inner + share * weight * (value - bend)
         self._append(rest, share * weight, vector)
         if len(self.weights) == MAX_TERMS:
             self._merge(gradient)
+
+    def _pull(self, m: FloatArray, v: FloatArray) -> FloatArray:
+        """(M∘C)v."""
+        return m * self._times(m * v)
+
+    def _drag(self, m: FloatArray) -> float:
+        """<C, M∘C>."""
+        scaled = self.factors * np.sqrt(m)[:, None]
+        products = np.einsum("ik,il->kl", scaled, scaled)
+        return float(np.einsum("kl,k,l->", products**2, self.weights, self.weights))
 
     def _make_room(self, size: int) -> None:
         if size > len(self._factors):
@@ -229,7 +257,6 @@ class Spectrum:
         factors = np.einsum("ia,ab->ib", basis, vectors[:, kept])
         self.weights = values[kept]
         self._factors[: self._size, : len(kept)] = factors
-        self.norm2 = dot(self.weights, self.weights)
         rises = [dot(u, gradient(u)) for u in np.ascontiguousarray(factors.T)]
         self.inner = dot(self.weights, np.array(rises))
 
@@ -242,30 +269,34 @@ class Spectrum:
             "terms.factors": self.factors,
             "gradient.keys": np.stack([low, high], axis=1).astype(np.uint32),
             "gradient.sums": self._sums,
-            "gradient.scalars": np.array([self.inner, self.norm2, self.squared]),
+            "gradient.scales": self._scales,
+            "gradient.scalars": np.array([self.inner, self.energy]),
         }
 
-    def restore(self, tensors: modelfile.Tensors, size: int, steps: int) -> None:
+    def restore(self, tensors: modelfile.Tensors, size: int) -> None:
         """The inverse; ValueError if the parts do not fit `size` positions."""
         weights = modelfile.tensor(tensors, "terms.weights", np.float64, 1)
         factors = modelfile.tensor(tensors, "terms.factors", np.float64, 2)
         keys = modelfile.tensor(tensors, "gradient.keys", np.uint32, 2)
         sums = modelfile.tensor(tensors, "gradient.sums", np.float64, 1)
+        scales = modelfile.tensor(tensors, "gradient.scales", np.float64, 1)
         scalars = modelfile.tensor(tensors, "gradient.scalars", np.float64, 1)
         if factors.shape[1] != len(weights) or len(factors) > size or len(weights) >= MAX_TERMS:
             raise ValueError("the terms do not fit together")
         if keys.shape != (len(sums), 2) or (len(keys) and keys.max() >= len(factors)):
             raise ValueError("the gradient does not fit the features")
-        if not all(np.isfinite(part).all() for part in (weights, factors, sums, scalars)):
+        if not all(np.isfinite(part).all() for part in (weights, factors, sums, scales, scalars)):
             raise ValueError("a number is not finite")
-        if len(scalars) != 3 or scalars[1:].min() < 0:
+        if len(scales) != len(factors) or (scales < 1).any():
+            raise ValueError("the scales are not a state that learning can reach")
+        if len(scalars) != 2 or scalars[1] < 0:
             raise ValueError("the scalars are not a state that learning can reach")
         self.keys = (keys[:, 0].astype(np.int64) << 32) | keys[:, 1]
         if (keys[:, 0] > keys[:, 1]).any() or (np.diff(self.keys) <= 0).any():
             raise ValueError("the keys of the gradient are out of order")
         self._sums = sums.copy()
-        self.inner, self.norm2, self.squared = scalars.tolist()
-        self.steps = steps
+        self._scales = scales.copy()
+        self.inner, self.energy = scalars.tolist()
         self._make_room(len(factors))
         self._factors[: len(factors), : len(weights)] = factors
         self.weights = weights.copy()
