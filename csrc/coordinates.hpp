@@ -2,13 +2,24 @@
 // that the kernel runs over contiguous arrays.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "kernel.hpp"
+#include "memory.hpp"
 #include "optim.hpp"
 
 namespace pqr {
+
+// By fours: up to three more than `count`, for the next ones to overwrite.
+template <class T, class Value>
+inline void fill(T* __restrict out, std::size_t count, Value value) {
+  for (std::size_t i = 0; i < count; i += 4) {
+    for (std::size_t l = 0; l < 4; ++l) out[i + l] = value(i + l);
+  }
+}
 
 struct Coordinates {
   std::size_t size = 0;
@@ -16,9 +27,9 @@ struct Coordinates {
   std::vector<Slot<float>> slots;
   std::vector<float> x, w;
 
-  void reserve(std::size_t most) {
-    size = 0;
-    most = (most + lanes - 1) / lanes * lanes;
+  void resize(std::size_t to) {
+    size = to;
+    const std::size_t most = padded() + lanes;  // and room for fill()
     if (slots.size() >= most) return;
     places.resize(most);
     slots.resize(most);
@@ -26,36 +37,34 @@ struct Coordinates {
     w.resize(most);
   }
 
-  // Pads with nothing, to whole lanes; returns how many that makes.
-  std::size_t pad() {
-    std::size_t end = size;
-    for (; end % lanes != 0; ++end) {
-      x[end] = 0.0f;
-      slots[end] = {};
+  std::size_t padded() const { return (size + lanes - 1) / lanes * lanes; }
+
+  // Takes the slots from their places, and pads with nothing. Between one slot and the next it
+  // asks for one of a row to come: memory answers many at a time, but not all at once.
+  void gather(const Coordinates& coming) {
+    Slot<float>* const* from = places.data();
+    Slot<float>* const* fetched = coming.places.data();
+    Slot<float>* to = slots.data();
+    const std::size_t both = std::min(size, coming.size);
+    std::size_t i = 0;
+#pragma GCC unroll 4
+    for (; i < both; ++i) {
+      fetch(fetched[i]);
+      std::memcpy(to + i, from[i], sizeof *to);
     }
-    return end;
+    for (; i < size; ++i) std::memcpy(to + i, from[i], sizeof *to);
+    for (; i < coming.size; ++i) fetch(fetched[i]);
+    for (i = size; i < padded(); ++i) {
+      x[i] = 0.0f;
+      slots[i] = {};
+    }
   }
 
   void scatter() const {
     Slot<float>* const* to = places.data();
     const Slot<float>* from = slots.data();
-    for (std::size_t i = 0, n = size; i < n; ++i) *to[i] = from[i];
-  }
-};
-
-// Adds coordinates through plain pointers, which stay in registers.
-struct Cursor {
-  Slot<float>** places;
-  Slot<float>* slots;
-  float* x;
-  std::size_t size = 0;
-
-  explicit Cursor(Coordinates& c) : places(c.places.data()), slots(c.slots.data()), x(c.x.data()) {}
-
-  void add(Slot<float>* place, float value) {
-    places[size] = place;
-    slots[size] = *place;
-    x[size++] = value;
+#pragma GCC unroll 4
+    for (std::size_t i = 0, n = size; i < n; ++i) std::memcpy(to[i], from + i, sizeof *from);
   }
 };
 

@@ -10,17 +10,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "row.hpp"
 #include "separation.hpp"
 
 namespace pqr {
-
-struct High {
-  std::uint32_t rank;
-  float value;
-};
 
 struct ExpandRule {
   bool low_exists;          // false in QR: a feature without a rank is ignored
@@ -30,7 +26,9 @@ struct ExpandRule {
 
 struct Expansion {
   Row row{};
-  std::vector<High> high;  // by rank
+  std::vector<std::uint32_t> ranks;  // of the high features, in order
+  std::vector<float> values;         // of the same
+  std::size_t high = 0;              // how many they are
   float low_sum = 0;
   float scale = 1;
   std::size_t ignored = 0;  // features without a rank, where there is no low
@@ -38,14 +36,12 @@ struct Expansion {
   bool shared = false;
   bool squares = false;
 
-  std::size_t pairs() const { return high.empty() ? 0 : high.size() * (high.size() - 1) / 2; }
-  std::size_t interactions() const {
-    return pairs() + (shared ? high.size() : 0) + (squares ? high.size() : 0);
-  }
+  std::size_t pairs() const { return high == 0 ? 0 : high * (high - 1) / 2; }
+  std::size_t interactions() const { return pairs() + (shared ? high : 0) + (squares ? high : 0); }
 
   void split(const Row& of, const Separation& separation, const ExpandRule& rule) {
     row = of;
-    high.clear();
+    high = 0;
     ignored = 0;
     float value_bound = 0.0f;
     for (std::size_t i = 0; i < row.size; ++i) {
@@ -57,21 +53,18 @@ struct Expansion {
       return;
     }
     double low = 0.0;
-    high.resize(row.size);
-    std::size_t found = 0;
+    found_.resize(row.size);
     for (std::size_t i = 0; i < row.size; ++i) {
       const std::uint32_t rank = separation.rank(row.indices[i]);
       if (rank != Separation::low) {
-        high[found++] = {rank, row.values[i]};
+        found_[high++] = {rank, row.values[i]};
       } else if (rule.low_exists) {
         low += row.values[i];
       } else {
         ++ignored;
       }
     }
-    high.resize(found);
-    std::sort(high.begin(), high.end(),
-              [](const High& a, const High& b) { return a.rank < b.rank; });
+    sort_high();
     low_sum = static_cast<float>(low);
     shared = rule.low_exists && low_sum != 0.0f;
     squares = rule.squares;
@@ -82,6 +75,45 @@ struct Expansion {
     }
     const float partner = std::max(value_bound, std::fabs(low_sum));
     largest = std::max(value_bound, count > 0 ? value_bound * partner * scale : 0.0f);
+  }
+
+ private:
+  struct Found {
+    std::uint32_t rank;
+    float value;
+  };
+  using Four = std::int32_t __attribute__((vector_size(16)));
+  static constexpr std::size_t few = 64;
+  std::vector<Found> found_;
+
+  // By rank. A few are put where as many are as have smaller ranks: sorting would take branches
+  // that no predictor guesses.
+  void sort_high() {
+    const std::size_t padded = (high + 3) / 4 * 4;
+    if (ranks.size() < padded) {
+      ranks.resize(padded);
+      values.resize(padded);
+    }
+    const auto put = [&](std::size_t at, const Found& found) {
+      ranks[at] = found.rank;
+      values[at] = found.value;
+    };
+    if (high > few) {
+      std::sort(found_.begin(), found_.begin() + static_cast<std::ptrdiff_t>(high),
+                [](const Found& a, const Found& b) { return a.rank < b.rank; });
+      for (std::size_t i = 0; i < high; ++i) put(i, found_[i]);
+      return;
+    }
+    std::int32_t given[few] = {};
+    for (std::size_t i = 0; i < high; ++i) given[i] = static_cast<std::int32_t>(found_[i].rank);
+    for (std::size_t first = 0; first < high; first += 4) {
+      Four mine, smaller{};
+      std::memcpy(&mine, given + first, sizeof mine);
+      for (std::size_t i = 0; i < high; ++i) smaller -= given[i] < mine;
+      for (std::size_t l = 0; l < 4 && first + l < high; ++l) {
+        put(static_cast<std::size_t>(smaller[l]), found_[first + l]);
+      }
+    }
   }
 };
 

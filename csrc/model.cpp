@@ -20,6 +20,8 @@ constexpr std::size_t features_ahead = 6;
 
 using PairRow = HashTable<Slot<float>>;
 
+Slot<float> nowhere;  // a place to fetch while the real one is not known
+
 bool rises(const std::uint32_t* keys, std::size_t size, std::size_t below) {
   for (std::size_t i = 0; i < size; ++i) {
     if (keys[i] >= below || (i > 0 && keys[i] <= keys[i - 1])) return false;
@@ -40,6 +42,13 @@ bool pairs_rise(const std::uint32_t* keys, std::size_t size, std::size_t order) 
 
 }  // namespace
 
+// A row before its turn: its coordinates, and where those are that never move.
+struct Model::Planned {
+  Expansion expansion;
+  Coordinates coordinates;
+  std::vector<std::size_t> open;  // high features whose pairs are not in an array
+};
+
 // A table that grows voids the pointers it gave: `moved` says so.
 struct Model::Make {
   Model& model;
@@ -48,8 +57,8 @@ struct Model::Make {
     return model.linear_.make(feature, moved);
   }
   PairRow& row(std::uint32_t j) const { return model.pair_.row(j); }
-  static Slot<float>* pair(PairRow& row, std::uint32_t i, std::uint32_t j, bool& moved) {
-    return row.make(i, j, moved);
+  Slot<float>* pair(PairRow& row, std::uint32_t i, std::uint32_t j, bool& moved) const {
+    return row.make(i, j, model.pair_.arena(), moved);
   }
   Slot<float>* shared() const { return model.shared_.data(); }
   Slot<float>* square() const { return model.square_.data(); }
@@ -98,13 +107,12 @@ std::size_t Model::learn(const Rows& batch, double* margins) {
 
 template <class Loss, class Optimizer>
 std::size_t Model::learn_rows(Optimizer& chosen, const Rows& batch, double* margins) {
-  Coordinates coordinates;
-  const auto learn_one = [&](Expansion& row, std::size_t r) {
+  const auto learn_one = [&](Planned& row, const Planned& coming, std::size_t r) {
     const double label = batch.labels[r];
     const float weight = batch.weights[r];
-    return row.ignored == 0 || weight == 0.0f
-               ? learn_row<Loss>(chosen, row, coordinates, label, weight, margins[r])
-               : learn_newcomers<Loss>(chosen, row, coordinates, label, weight, margins[r]);
+    return row.expansion.ignored == 0 || weight == 0.0f
+               ? learn_row<Loss>(chosen, row, coming, label, weight, margins[r])
+               : learn_newcomers<Loss>(chosen, row, label, weight, margins[r]);
   };
   // In QR a row may bring new ranks, so a later row cannot be split before its turn.
   return settings_.everything_high ? each_row<0>(batch, learn_one)
@@ -112,13 +120,13 @@ std::size_t Model::learn_rows(Optimizer& chosen, const Rows& batch, double* marg
 }
 
 std::size_t Model::margin(const Rows& batch, double* margins) const {
-  Coordinates coordinates;
   return std::visit(
       [&](const auto& chosen) {
-        return each_row<pairs_ahead>(batch, [&](const Expansion& row, std::size_t r) {
-          margins[r] = margin_row(chosen, row, coordinates);
-          return std::isfinite(margins[r]);
-        });
+        return each_row<pairs_ahead>(batch,
+                                     [&](Planned& row, const Planned& coming, std::size_t r) {
+                                       margins[r] = margin_row(chosen, row, coming);
+                                       return std::isfinite(margins[r]);
+                                     });
       },
       optimizer);
 }
@@ -127,107 +135,122 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
 // returns false. Returns how many returned true.
 template <std::size_t ahead, class Visit>
 std::size_t Model::each_row(const Rows& batch, Visit visit) const {
-  Expansion ring[ahead + 1];
-  std::size_t split = 0;
+  Planned ring[ahead + 1];
+  std::size_t planned = 0;
   for (std::size_t r = 0; r < batch.size; ++r) {
     if (r + features_ahead < batch.size) prefetch_features(batch[r + features_ahead]);
-    for (; split < batch.size && split <= r + ahead; ++split) {
-      Expansion& next = ring[split % (ahead + 1)];
-      next.split(batch[split], separation_, rule_);
-      prefetch_pairs(next);
+    for (; planned < batch.size && planned <= r + ahead; ++planned) {
+      plan(batch[planned], ring[planned % (ahead + 1)]);
     }
-    if (!visit(ring[r % (ahead + 1)], r)) return r;
+    if (!visit(ring[r % (ahead + 1)], ring[(planned - 1) % (ahead + 1)], r)) return r;
   }
   return batch.size;
 }
 
 // False, and nothing is learned, when the row would leave the range of a float.
 template <class Loss, class Optimizer>
-bool Model::learn_row(Optimizer& chosen, const Expansion& expansion, Coordinates& coordinates,
-                      double label, float weight, double& margin) {
+bool Model::learn_row(Optimizer& chosen, Planned& row, const Planned& coming, double label,
+                      float weight, double& margin) {
   if (weight == 0.0f) {
-    margin = margin_row(chosen, expansion, coordinates);
+    margin = margin_row(chosen, row, coming);
     return std::isfinite(margin);
   }
-  collect(expansion, coordinates, Make{*this});
-  margin = weigh(chosen, coordinates);
-  return step<Loss>(chosen, expansion, coordinates, label, weight, margin);
+  collect(row, coming, Make{*this});
+  margin = weigh(chosen, row.coordinates);
+  return step<Loss>(chosen, row.expansion, row.coordinates, label, weight, margin);
 }
 
 // QR: a row with features never learned is predicted without them; then they are
 // high, and the step is that of the whole row.
 template <class Loss, class Optimizer>
-bool Model::learn_newcomers(Optimizer& chosen, Expansion& expansion, Coordinates& coordinates,
-                            double label, float weight, double& margin) {
-  margin = margin_row(chosen, expansion, coordinates);
-  const Row row = expansion.row;
+bool Model::learn_newcomers(Optimizer& chosen, Planned& planned, double label, float weight,
+                            double& margin) {
+  margin = margin_row(chosen, planned, planned);
+  const Row row = planned.expansion.row;
   const std::size_t order = separation_.order();
   for (std::size_t i = 0; i < row.size; ++i) separation_.append(row.indices[i]);
   pair_.resize(std::max(pair_.size(), separation_.order()));
   square_.resize(std::max(square_.size(), separation_.order()));
-  expansion.split(row, separation_, rule_);
-  collect(expansion, coordinates, Make{*this});
-  weigh(chosen, coordinates);
-  const bool learned = step<Loss>(chosen, expansion, coordinates, label, weight, margin);
+  plan(row, planned);
+  collect(planned, planned, Make{*this});
+  weigh(chosen, planned.coordinates);
+  const bool learned =
+      step<Loss>(chosen, planned.expansion, planned.coordinates, label, weight, margin);
   if (!learned) separation_.cut(order);
   return learned;
 }
 
 template <class Optimizer>
-double Model::margin_row(const Optimizer& chosen, const Expansion& expansion,
-                         Coordinates& coordinates) const {
-  collect(expansion, coordinates, Find{*this});
-  return weigh(chosen, coordinates);
+double Model::margin_row(const Optimizer& chosen, Planned& row, const Planned& coming) const {
+  collect(row, coming, Find{*this});
+  return weigh(chosen, row.coordinates);
 }
 
-// The coordinates of a row in their one order: linear, pairs by (j, i), shared,
-// square. Where a table has moved, its part of the row is walked again.
+// The coordinates of a row in their one order: linear, pairs by (j, i), shared, square.
+void Model::plan(const Row& row, Planned& planned) const {
+  Expansion& e = planned.expansion;
+  Coordinates& c = planned.coordinates;
+  e.split(row, separation_, rule_);
+  c.resize(row.size + e.interactions());
+  planned.open.clear();
+  Slot<float>** place = c.places.data();
+  float* x = c.x.data();
+  fill(place, row.size, [](std::size_t) { return &nowhere; });
+  std::copy_n(row.values, row.size, x);
+  place += row.size;
+  x += row.size;
+  const std::uint32_t* ranks = e.ranks.data();
+  const float* values = e.values.data();
+  for (std::size_t b = 1; b < e.high; ++b) {
+    const PairRow& table = pair_.row(ranks[b]);
+    if (Slot<float>* array = table.array()) {
+      fill(place, b, [&](std::size_t a) { return array + ranks[a]; });
+    } else {
+      fill(place, b, [](std::size_t) { return &nowhere; });
+      for (std::size_t a = 0; a < b; ++a) table.prefetch(ranks[a]);
+      planned.open.push_back(b);
+    }
+    const float value = values[b] * e.scale;
+    fill(x, b, [&](std::size_t a) { return values[a] * value; });
+    place += b;
+    x += b;
+  }
+  const auto of_one = [&](const std::vector<Slot<float>>& slots, auto value) {
+    auto* first = const_cast<Slot<float>*>(slots.data());
+    fill(place, e.high, [&](std::size_t a) { return first + ranks[a]; });
+    fill(x, e.high, [&](std::size_t a) { return values[a] * value(a); });
+  };
+  if (e.shared) of_one(shared_, [share = e.low_sum * e.scale](std::size_t) { return share; });
+  if (e.squares) of_one(square_, [&](std::size_t a) { return values[a] * e.scale; });
+}
+
+// Finds what was left open, then takes all slots. Where a table has moved, its part of the row is
+// walked again.
 template <class Slots>
-void Model::collect(const Expansion& e, Coordinates& coordinates, Slots slots) {
-  coordinates.reserve(e.row.size + e.interactions());
-  Cursor c(coordinates);
+void Model::collect(Planned& planned, const Planned& coming, Slots slots) {
+  const Expansion& e = planned.expansion;
+  Slot<float>** places = planned.coordinates.places.data();
   for (bool moved = true; moved;) {
     moved = false;
-    c.size = 0;
-    for (std::size_t i = 0; i < e.row.size; ++i) {
-      c.add(slots.linear(e.row.indices[i], moved), e.row.values[i]);
-    }
+    for (std::size_t i = 0; i < e.row.size; ++i) places[i] = slots.linear(e.row.indices[i], moved);
   }
-  const High* high = e.high.data();
-  for (std::size_t b = 1; b < e.high.size(); ++b) {
-    const std::uint32_t j = high[b].rank;
-    const float value = high[b].value * e.scale;
+  for (const std::size_t b : planned.open) {
+    Slot<float>** place = places + e.row.size + b * (b - 1) / 2;
+    const std::uint32_t j = e.ranks[b];
     auto& row = slots.row(j);
-    if (Slot<float>* array = row.array()) {
-      for (std::size_t a = 0; a < b; ++a) c.add(array + high[a].rank, high[a].value * value);
-      continue;
-    }
-    const std::size_t begin = c.size;
     for (bool moved = true; moved;) {
       moved = false;
-      c.size = begin;
-      for (std::size_t a = 0; a < b; ++a) {
-        c.add(slots.pair(row, high[a].rank, j, moved), high[a].value * value);
-      }
+      for (std::size_t a = 0; a < b; ++a) place[a] = slots.pair(row, e.ranks[a], j, moved);
     }
   }
-  if (e.shared) {
-    Slot<float>* shared = slots.shared();
-    const float value = e.low_sum * e.scale;
-    for (const High& h : e.high) c.add(shared + h.rank, h.value * value);
-  }
-  if (e.squares) {
-    Slot<float>* square = slots.square();
-    for (const High& h : e.high) c.add(square + h.rank, h.value * (h.value * e.scale));
-  }
-  coordinates.size = c.size;
+  planned.coordinates.gather(coming.coordinates);
 }
 
 template <class Optimizer>
 double Model::weigh(const Optimizer& chosen, Coordinates& c) const {
   const auto each = chosen.each();
-  const double sum =
-      Kernel<decltype(each)>::weigh(avx2_, each, c.slots.data(), c.x.data(), c.w.data(), c.pad());
+  const double sum = Kernel<decltype(each)>::weigh(avx2_, each, c.slots.data(), c.x.data(),
+                                                   c.w.data(), c.padded());
   return settings_.bias ? chosen.bias().weight(bias) + sum : sum;
 }
 
@@ -239,7 +262,7 @@ bool Model::step(Optimizer& chosen, const Expansion& expansion, Coordinates& c, 
   const double gradient = std::fabs(slope) * std::max(1.0, double{expansion.largest});
   if (!(gradient <= largest_gradient)) return false;
   const auto each = chosen.each();
-  const std::size_t size = c.pad();
+  const std::size_t size = c.padded();
   double change = 0.0;  // of the squared norm
   if constexpr (Optimizer::has_norm)
     change -= sum_of_squares(c.slots.data(), size) + bias.z * bias.z;
@@ -282,13 +305,6 @@ void Model::prefetch_features(const Row& row) const {
   for (std::size_t i = 0; i < row.size; ++i) linear_.prefetch(row.indices[i]);
   if (separation_.order() == 0) return;
   for (std::size_t i = 0; i < row.size; ++i) separation_.prefetch(row.indices[i]);
-}
-
-void Model::prefetch_pairs(const Expansion& e) const {
-  for (std::size_t b = 1; b < e.high.size(); ++b) {
-    const PairRow& row = pair_.row(e.high[b].rank);
-    for (std::size_t a = 0; a < b; ++a) row.prefetch(e.high[a].rank);
-  }
 }
 
 // Slots that have left their initial state, in order of key.
@@ -349,7 +365,7 @@ bool Model::restore(Block block, const std::uint32_t* keys, const float* slots, 
     if (!pairs_rise(keys, size, separation_.order())) return false;
     for (std::size_t n = 0; n < size; ++n) {
       const std::uint32_t i = keys[2 * n], j = keys[2 * n + 1];
-      *pair_.row(j).make(i, j, moved) = slot(n);
+      *pair_.row(j).make(i, j, pair_.arena(), moved) = slot(n);
     }
   } else {
     auto& target = block == Block::shared ? shared_ : square_;

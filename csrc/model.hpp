@@ -60,6 +60,7 @@ class Model {
   const Separation& separation() const { return separation_; }
 
  private:
+  struct Planned;
   struct Make;  // two ways to get at slots: making those that are missing,
   struct Find;  // or reading them as initial
 
@@ -72,21 +73,21 @@ class Model {
   PairTable<Slot<float>> pair_;
   std::vector<Slot<float>> shared_, square_;  // by rank
 
+  void plan(const Row& row, Planned& planned) const;
   template <std::size_t ahead, class Visit>
   std::size_t each_row(const Rows& batch, Visit visit) const;
   template <class Loss, class Optimizer>
   std::size_t learn_rows(Optimizer& optimizer, const Rows& batch, double* margins);
   template <class Loss, class Optimizer>
-  bool learn_row(Optimizer& optimizer, const Expansion& expansion, Coordinates& coordinates,
-                 double label, float weight, double& margin);
+  bool learn_row(Optimizer& optimizer, Planned& planned, const Planned& coming, double label,
+                 float weight, double& margin);
   template <class Loss, class Optimizer>
-  bool learn_newcomers(Optimizer& optimizer, Expansion& expansion, Coordinates& coordinates,
-                       double label, float weight, double& margin);
+  bool learn_newcomers(Optimizer& optimizer, Planned& planned, double label, float weight,
+                       double& margin);
   template <class Optimizer>
-  double margin_row(const Optimizer& optimizer, const Expansion& expansion,
-                    Coordinates& coordinates) const;
+  double margin_row(const Optimizer& optimizer, Planned& planned, const Planned& coming) const;
   template <class Slots>
-  static void collect(const Expansion& expansion, Coordinates& coordinates, Slots slots);
+  static void collect(Planned& planned, const Planned& coming, Slots slots);
   template <class Optimizer>
   double weigh(const Optimizer& optimizer, Coordinates& coordinates) const;
   template <class Loss, class Optimizer>
@@ -96,7 +97,6 @@ class Model {
   void each_slot(Block block, Visit visit) const;
   void rescale(double factor);
   void prefetch_features(const Row& row) const;
-  void prefetch_pairs(const Expansion& expansion) const;
 };
 
 }  // namespace pqr

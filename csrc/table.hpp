@@ -10,39 +10,31 @@
 #include <utility>
 #include <vector>
 
+#include "memory.hpp"
+
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
 
 namespace pqr {
 
-// Asks for a cache line. Not __builtin_prefetch alone: GCC takes a function that
-// does nothing else for one without effect, and drops the call.
-inline void fetch(const void* address) {
-#ifdef __SSE2__
-  asm volatile("prefetcht0 %0" ::"m"(*static_cast<const char*>(address)));
-#else
-  __builtin_prefetch(address, 1);
-#endif
-}
-
 // Open addressing in buckets of five keys with their values: for slots of eight
 // bytes a bucket is one cache line, and a look-up compares five keys at once. Keys
-// are all of uint32 but the last. When `universe` keys are few, or fit into four
+// are all of uint32 but the last. When `universe` keys are few, or fit into eight
 // times the memory of the next size, it is a plain array indexed by key: faster,
 // and frequent keys, which are the small ones, then lie together.
 template <class T>
 class HashTable {
  public:
   static constexpr std::uint32_t none = 0xFFFFFFFFu;
-  static constexpr std::uint32_t few = 1024;
-  static constexpr std::uint32_t generous = 4;
+  static constexpr std::uint32_t few = 4096;
+  static constexpr std::uint32_t generous = 8;
 
   // The array, once it is one: the value of key k is array()[k].
-  T* array() const { return direct() ? values() : nullptr; }
+  T* array() const { return array_; }
 
   T* find(std::uint32_t key) const {
-    if (direct()) return key < size_ ? values() + key : nullptr;
+    if (array_) return key < size_ ? array_ + key : nullptr;
     if (size_ == 0) return nullptr;
     for (std::uint32_t at = home(key), last = size_ - 1;; at = (at + 1) & last) {
       Bucket& bucket = buckets()[at];
@@ -51,15 +43,16 @@ class HashTable {
     }
   }
 
-  // Finds or makes. `moved` turns true when pointers handed out before are void.
-  T* make(std::uint32_t key, std::uint32_t universe, bool& moved) {
+  // Finds or makes. `moved` turns true when pointers handed out before are void, which never
+  // happens to an array.
+  T* make(std::uint32_t key, std::uint32_t universe, Arena& arena, bool& moved) {
     T* found = find(key);
-    return found ? found : add(key, universe, moved);
+    return found ? found : add(key, universe, arena, moved);
   }
 
   void prefetch(std::uint32_t key) const {
-    if (direct()) {
-      fetch(values() + key);
+    if (array_) {
+      fetch(array_ + key);
     } else if (size_ != 0) {
       fetch(buckets() + home(key));
     }
@@ -68,8 +61,8 @@ class HashTable {
   template <class Visit>
   void each(Visit visit) const {
     for (std::uint32_t at = 0; at < size_; ++at) {
-      if (direct()) {
-        visit(at, values()[at]);
+      if (array_) {
+        visit(at, array_[at]);
         continue;
       }
       Bucket& bucket = buckets()[at];
@@ -89,7 +82,6 @@ class HashTable {
 
  private:
   static constexpr std::uint32_t width = 5;
-  static constexpr std::uint32_t direct_mark = none;
 
   struct Bucket {
     std::uint32_t keys[width];
@@ -116,22 +108,21 @@ class HashTable {
 #endif
     }
   };
+  static constexpr std::align_val_t alignment{64};
+
   struct Free {
     void operator()(unsigned char* memory) const { ::operator delete[](memory, alignment); }
   };
-  static constexpr std::align_val_t alignment{64};
-
-  std::unique_ptr<unsigned char[], Free> memory_;  // Bucket[size_], or T[size_] when direct
+  std::unique_ptr<unsigned char[], Free> memory_;  // Bucket[size_], while it is no array
+  T* array_ = nullptr;                             // T[size_] in a arena, once it is one
   std::uint32_t size_ = 0;
   std::uint32_t used_ = 0;
 
-  bool direct() const { return used_ == direct_mark; }
   bool has_room() const { return used_ < room(size_); }
   static std::uint64_t room(std::uint64_t buckets) {
     return buckets == 1 ? width : buckets * 15 / 4;
   }
   Bucket* buckets() const { return reinterpret_cast<Bucket*>(memory_.get()); }
-  T* values() const { return reinterpret_cast<T*>(memory_.get()); }
 
   // Fibonacci hashing: the high bits of the product, folded to the table's size.
   std::uint32_t home(std::uint32_t key) const {
@@ -139,12 +130,12 @@ class HashTable {
   }
 
   // A key that is not there.
-  [[gnu::noinline]] T* add(std::uint32_t key, std::uint32_t universe, bool& moved) {
+  [[gnu::noinline]] T* add(std::uint32_t key, std::uint32_t universe, Arena& arena, bool& moved) {
     if (size_ == 0 || !has_room()) {
-      grow(universe);
+      grow(universe, arena);
       moved = true;
     }
-    return direct() ? values() + key : push(key);
+    return array_ ? array_ + key : push(key);
   }
 
   T* push(std::uint32_t key) {
@@ -154,16 +145,14 @@ class HashTable {
     return buckets()[at].push(key);
   }
 
-  void grow(std::uint32_t universe) {
+  void grow(std::uint32_t universe, Arena& arena) {
     HashTable bigger;
     const std::uint64_t size = size_ == 0 ? 1 : 2 * std::uint64_t{size_};
-    if (universe <= few ||
-        universe * std::uint64_t{sizeof(T)} <= generous * size * sizeof(Bucket)) {
-      bigger.memory_.reset(allocated(universe * sizeof(T)));
+    const std::uint64_t as_array = universe * std::uint64_t{sizeof(T)};
+    if (universe <= few || (universe != none && as_array <= generous * size * sizeof(Bucket))) {
+      bigger.array_ = arena.take<T>(universe);
       bigger.size_ = universe;
-      bigger.used_ = direct_mark;
-      std::uninitialized_fill_n(bigger.values(), universe, T{});
-      each([&](std::uint32_t key, const T& value) { bigger.values()[key] = value; });
+      each([&](std::uint32_t key, const T& value) { bigger.array_[key] = value; });
     } else {
       bigger.allocate(size);
       each([&](std::uint32_t key, const T& value) { *bigger.push(key) = value; });
@@ -172,15 +161,11 @@ class HashTable {
   }
 
   void allocate(std::uint64_t size) {
-    memory_.reset(allocated(size * sizeof(Bucket)));
+    memory_.reset(static_cast<unsigned char*>(::operator new[](size * sizeof(Bucket), alignment)));
     size_ = static_cast<std::uint32_t>(size);
     Bucket empty{};
     std::fill_n(empty.keys, width, none);
     std::uninitialized_fill_n(buckets(), size, empty);
-  }
-
-  static unsigned char* allocated(std::size_t bytes) {
-    return static_cast<unsigned char*>(::operator new[](bytes, alignment));
   }
 };
 
@@ -252,7 +237,8 @@ class Table {
   static constexpr std::uint32_t chunk_size = 1u << chunk_bits;
   static constexpr std::uint32_t chunk_mask = chunk_size - 1;
 
-  std::vector<std::unique_ptr<T[]>> dense_;
+  Arena arena_;
+  std::vector<T*> dense_;
   HashTable<T> sparse_;
   mutable T last_{};  // of key 2^32-1, which the hash table cannot hold
   bool has_last_ = false;
@@ -261,7 +247,7 @@ class Table {
 
   T* chunk_of(std::uint32_t key) const {
     const std::size_t chunk = key >> chunk_bits;
-    return chunk < dense_.size() ? dense_[chunk].get() : nullptr;
+    return chunk < dense_.size() ? dense_[chunk] : nullptr;
   }
 
   // A key that is not there.
@@ -271,7 +257,7 @@ class Table {
       moved = true;
       return make(key, moved);
     }
-    return sparse_.make(key, HashTable<T>::none, moved);
+    return sparse_.make(key, HashTable<T>::none, arena_, moved);
   }
 
   // Turns the chunks that have filled up into arrays.
@@ -284,7 +270,7 @@ class Table {
       const auto last = std::upper_bound(first, chunks.end(), *first);
       if (last - first >= static_cast<std::ptrdiff_t>(min_fill_)) {
         if (*first >= dense_.size()) dense_.resize(*first + 1);
-        dense_[*first] = std::make_unique<T[]>(chunk_size);
+        dense_[*first] = arena_.take<T>(chunk_size);
       }
       first = last;
     }
@@ -293,7 +279,8 @@ class Table {
     bool moved = false;
     sparse_.each([&](std::uint32_t key, const T& value) {
       T* chunk = chunk_of(key);
-      *(chunk ? chunk + (key & chunk_mask) : rest.make(key, HashTable<T>::none, moved)) = value;
+      *(chunk ? chunk + (key & chunk_mask) : rest.make(key, HashTable<T>::none, arena_, moved)) =
+          value;
     });
     sparse_ = std::move(rest);
     settle_at_ = std::max(min_fill_, 2 * sparse_.used());
@@ -309,6 +296,7 @@ class PairTable {
   std::size_t size() const { return rows_.size(); }
   void resize(std::size_t order) { rows_.resize(order); }
 
+  Arena& arena() { return arena_; }  // of the rows
   HashTable<T>& row(std::uint32_t j) { return rows_[j]; }
   const HashTable<T>& row(std::uint32_t j) const { return rows_[j]; }
 
@@ -334,6 +322,7 @@ class PairTable {
   }
 
  private:
+  Arena arena_;
   std::vector<HashTable<T>> rows_;
 };
 

@@ -11,7 +11,7 @@ CSRC = Path(__file__).parent.parent / "csrc"
 ALLOWED = {
     "row": set(),
     "number": set(),
-    "table": set(),
+    "table": {"memory"},
     "loss": set(),
     "optim": set(),
     "names": {"table"},
@@ -19,7 +19,8 @@ ALLOWED = {
     "separation": {"row", "table"},
     "expand": {"row", "separation"},
     "kernel": {"optim"},
-    "coordinates": {"kernel", "optim"},
+    "coordinates": {"kernel", "memory", "optim"},
+    "memory": set(),
     "model": {
         "coordinates",
         "expand",

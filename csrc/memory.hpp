@@ -1,0 +1,97 @@
+// Memory as the machine has it: cache lines to ask for in advance, large pages.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace pqr {
+
+// Asks for a cache line. Not __builtin_prefetch alone: GCC takes a function that
+// does nothing else for one without effect, and drops the call.
+inline void fetch(const void* address) {
+#ifdef __SSE2__
+  asm volatile("prefetcht0 %0" ::"m"(*static_cast<const char*>(address)));
+#else
+  __builtin_prefetch(address, 1);
+#endif
+}
+
+// Zeroed memory for arrays that live as long as their owner. Nothing is touched before it is used,
+// and large parts lie in large pages, where the system has them.
+class Arena {
+ public:
+  Arena() = default;
+  Arena(Arena&& other) noexcept { swap(other); }
+  Arena& operator=(Arena&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Arena() {
+    for (const Part& part : parts_) munmap(part.memory, part.bytes);
+  }
+
+  // An array of a type whose initial value is all zeros; it starts a cache line.
+  template <class T>
+  T* take(std::size_t count) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const std::size_t bytes = rounded(count * sizeof(T), line);
+    if (bytes > left_) add_part(bytes);
+    left_ -= bytes;
+    return reinterpret_cast<T*>(std::exchange(next_, next_ + bytes));
+  }
+
+ private:
+  static constexpr std::size_t line = 64;
+  static constexpr std::size_t first_part = std::size_t{1} << 16;
+  static constexpr std::size_t large_page = std::size_t{1} << 21;
+
+  struct Part {
+    void* memory;
+    std::size_t bytes;
+  };
+  std::vector<Part> parts_;
+  unsigned char* next_ = nullptr;
+  std::size_t left_ = 0;   // from next_ on
+  std::size_t total_ = 0;  // of all parts
+
+  static std::size_t rounded(std::size_t bytes, std::size_t to) {
+    return (bytes + to - 1) / to * to;
+  }
+
+  void swap(Arena& other) noexcept {
+    std::swap(parts_, other.parts_);
+    std::swap(next_, other.next_);
+    std::swap(left_, other.left_);
+    std::swap(total_, other.total_);
+  }
+
+  // Each part is as large as all before it.
+  void add_part(std::size_t least) {
+    std::size_t bytes = std::max({least, total_, first_part});
+    const bool large = bytes >= large_page;
+    if (large) bytes = rounded(bytes, large_page) + large_page;  // one to align
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    parts_.push_back({memory, bytes});
+    total_ += bytes;
+    next_ = static_cast<unsigned char*>(memory);
+    left_ = bytes;
+    if (!large) return;
+    const auto address = reinterpret_cast<std::uintptr_t>(memory);
+    const std::size_t skipped = rounded(address, large_page) - address;
+    next_ += skipped;
+    left_ -= skipped;
+#ifdef MADV_HUGEPAGE
+    madvise(next_, left_, MADV_HUGEPAGE);
+#endif
+  }
+};
+
+}  // namespace pqr
