@@ -328,6 +328,9 @@ void Model::each_slot(Block block, Visit visit) const {
 
 BlockState Model::state(Block block) const {
   BlockState state;
+  const std::size_t size = count(block, [](const Slot<float>& s) { return !is_initial(s); });
+  state.keys.reserve(block == Block::pair ? 2 * size : size);
+  state.slots.reserve(2 * size);
   each_slot(block, [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
     state.keys.push_back(i);
     if (block == Block::pair) state.keys.push_back(j);
@@ -337,20 +340,25 @@ BlockState Model::state(Block block) const {
   return state;
 }
 
+template <class Which>
+std::size_t Model::count(Block block, Which which) const {
+  std::size_t count = 0;
+  const auto add = [&](const Slot<float>& slot) { count += which(slot); };
+  if (block == Block::linear) {
+    linear_.each(add);
+  } else if (block == Block::pair) {
+    pair_.each(add);
+  } else {
+    for (const Slot<float>& slot : block == Block::shared ? shared_ : square_) add(slot);
+  }
+  return count;
+}
+
 std::size_t Model::nonzeros(Block block) const {
   return std::visit(
       [&](const auto& chosen) {
         const auto each = chosen.each();
-        std::size_t count = 0;
-        const auto add = [&](const Slot<float>& slot) { count += each.weight(slot) != 0.0f; };
-        if (block == Block::linear) {
-          linear_.each(add);
-        } else if (block == Block::pair) {
-          pair_.each(add);
-        } else {
-          for (const Slot<float>& slot : block == Block::shared ? shared_ : square_) add(slot);
-        }
-        return count;
+        return count(block, [&](const Slot<float>& slot) { return each.weight(slot) != 0.0f; });
       },
       optimizer);
 }

@@ -95,6 +95,8 @@ class Model {
             double label, float weight, double margin);
   template <class Visit>
   void each_slot(Block block, Visit visit) const;
+  template <class Which>
+  std::size_t count(Block block, Which which) const;
   void rescale(double factor);
   void prefetch_features(const Row& row) const;
 };

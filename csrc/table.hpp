@@ -309,15 +309,19 @@ class PairTable {
   // In order of (j, i).
   template <class Visit>
   void each_sorted(Visit visit) const {
-    std::vector<std::pair<std::uint32_t, T>> row;
+    std::vector<std::pair<std::uint32_t, T>> sorted;
     for (std::size_t j = 0; j < rows_.size(); ++j) {
-      row.clear();
-      rows_[j].each([&](std::uint32_t i, const T& value) { row.emplace_back(i, value); });
-      if (!rows_[j].array()) {
-        std::sort(row.begin(), row.end(),
-                  [](const auto& a, const auto& b) { return a.first < b.first; });
+      const auto high = static_cast<std::uint32_t>(j);
+      const HashTable<T>& row = rows_[j];
+      if (row.array()) {
+        row.each([&](std::uint32_t i, const T& value) { visit(i, high, value); });
+        continue;
       }
-      for (const auto& [i, value] : row) visit(i, static_cast<std::uint32_t>(j), value);
+      sorted.clear();
+      row.each([&](std::uint32_t i, const T& value) { sorted.emplace_back(i, value); });
+      std::sort(sorted.begin(), sorted.end(),
+                [](const auto& a, const auto& b) { return a.first < b.first; });
+      for (const auto& [i, value] : sorted) visit(i, high, value);
     }
   }
 

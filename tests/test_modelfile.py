@@ -265,12 +265,21 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def foreign(kind: str, settings: dict[str, Any], tensors: modelfile.Tensors) -> bytes:
+    """A file that safetensors has written, which knows more types than ours."""
+    from safetensors.numpy import save
+
+    described = json.dumps({"format": modelfile.FORMAT, "kind": kind, **settings})
+    contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    return bytes(save(contiguous, metadata={"pqrlearn": described}))
+
+
 def attacked(kind: str, attack: Callable[[Any], Any]) -> Iterator[bytes]:
     """The golden model with one tensor changed: each that is not empty in turn."""
     _, settings, tensors = modelfile.from_bytes(golden(kind))
     for name, tensor in tensors.items():
         if tensor.size:
-            yield modelfile.to_bytes(kind, settings, tensors | {name: attack(tensor)})
+            yield foreign(kind, settings, tensors | {name: attack(tensor)})
 
 
 @pytest.mark.parametrize("attack", MISFITS)
@@ -323,6 +332,18 @@ def test_settings_that_are_no_settings_are_corrupt(text: str) -> None:
 
     with pytest.raises(Corrupt, match="its settings cannot be read"):
         pqrlearn.from_bytes(save({"bias": np.zeros(2)}, metadata={"pqrlearn": text}))
+
+
+def test_the_bytes_are_those_that_safetensors_writes() -> None:
+    from safetensors.numpy import load, save
+
+    types = [np.float64, np.float32, np.uint64, np.int64, np.uint32, np.uint8]
+    tensors = {f"{n}.{np.dtype(t)}": np.ones((n, 2), t) for n in range(3) for t in types}
+    data = modelfile.to_bytes("lr", {"name": 'ä"\\\n'}, tensors)
+    size = struct.unpack("<Q", data[:8])[0]
+    metadata = json.loads(data[8 : 8 + size])["__metadata__"]
+    assert data == save(tensors, metadata=metadata)
+    assert data == save(load(data), metadata=metadata)
 
 
 def test_another_format_is_another_version(tmp_path: Path) -> None:

@@ -6,13 +6,15 @@ there are no times and no paths, so equal models are equal bytes. docs/modelfile
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import mmap
 import os
 import shutil
 import struct
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +24,8 @@ from pqrlearn.files import written_whole
 
 FORMAT = 1
 _KEY = "pqrlearn"
-_DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "U64": "<u8", "U32": "<u4", "U8": "u1"}
+_DTYPES = {"U64": "<u8", "I64": "<i8", "F64": "<f8", "F32": "<f4", "U32": "<u4", "U8": "u1"}
+"""In the order of tensors in a file: the widest first, so that all are aligned."""
 _CUT_OFF = ("incomplete", "invalidoffset", "notfullycovered", "invalidheaderlength")
 
 Settings = dict[str, Any]
@@ -30,45 +33,65 @@ Tensors = dict[str, npt.NDArray[Any]]
 
 
 def to_bytes(kind: str, settings: Settings, tensors: Tensors) -> bytes:
-    from safetensors.numpy import save
-
-    return bytes(save(_contiguous(tensors), metadata=_metadata(kind, settings)))
+    file = io.BytesIO()
+    _write(file, kind, settings, tensors)
+    return file.getvalue()
 
 
 def write(path: str | os.PathLike[str], kind: str, settings: Settings, tensors: Tensors) -> None:
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
+    with written_whole(path) as beside, beside.open("wb", buffering=0) as file:
+        _write(file, kind, settings, tensors)
 
-    with written_whole(path) as beside:
-        try:
-            save_file(_contiguous(tensors), beside, metadata=_metadata(kind, settings))
-        except SafetensorError as error:  # it wraps the operating system's errors in text
-            raise OSError(str(error)) from error
+
+def _write(file: IO[bytes], kind: str, settings: Settings, tensors: Tensors) -> None:
+    """The bytes that safetensors would write, without its copy of all tensors."""
+    arrays = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    about = {name: (array.dtype, list(array.shape)) for name, array in arrays.items()}
+    header, order = _header(kind, settings, about)
+    _write_all(file, memoryview(header))
+    for name in order:
+        _write_all(file, arrays[name].reshape(-1).view(np.uint8).data)
+
+
+def _write_all(file: IO[bytes], data: memoryview) -> None:
+    """A raw file may take a part at a time."""
+    while data:
+        data = data[file.write(data) :]
 
 
 def assemble(
     path: Path, kind: str, settings: Settings, columns: dict[str, tuple[type[np.generic], Path]]
 ) -> None:
-    """Writes tensors of one dimension that lie in files of their own, without holding them.
-
-    The bytes are those of `write`: first come the widest types, so that all are aligned.
-    """
-    names = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
-    header: dict[str, Any] = {"__metadata__": _metadata(kind, settings)}
-    end = 0
-    order = sorted(columns, key=lambda name: (-np.dtype(columns[name][0]).itemsize, name))
-    for name in order:
-        dtype, column = np.dtype(columns[name][0]), columns[name][1]
-        begin, end = end, end + column.stat().st_size
-        shape = [(end - begin) // dtype.itemsize]
-        header[name] = {"dtype": names[dtype], "shape": shape, "data_offsets": [begin, end]}
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
+    """Writes tensors of one dimension that lie in files of their own, without holding them."""
+    sizes = {name: column.stat().st_size for name, (_, column) in columns.items()}
+    about = {
+        name: (np.dtype(dtype), [sizes[name] // np.dtype(dtype).itemsize])
+        for name, (dtype, _) in columns.items()
+    }
+    header, order = _header(kind, settings, about)
     with path.open("wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
+        file.write(header)
         for name in order:
             with columns[name][1].open("rb") as column_file:
                 shutil.copyfileobj(column_file, file, 1 << 20)
+
+
+def _header(
+    kind: str, settings: Settings, about: dict[str, tuple[np.dtype[Any], list[int]]]
+) -> tuple[bytes, list[str]]:
+    """What comes before the tensors, and the order in which they follow: by type, then name."""
+    names = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
+    types = list(names)
+    order = sorted(about, key=lambda name: (types.index(about[name][0]), name))
+    header: dict[str, Any] = {"__metadata__": _metadata(kind, settings)}
+    end = 0
+    for name in order:
+        dtype, shape = about[name]
+        begin, end = end, end + math.prod(shape) * dtype.itemsize
+        header[name] = {"dtype": names[dtype], "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text, order
 
 
 def from_bytes(data: bytes, name: str = "<bytes>") -> tuple[str, Settings, Tensors]:
@@ -151,10 +174,6 @@ def _must_be_a_file(path: Path) -> None:
         raise ModelFileError(f"{path}: {error.strerror}") from None
     if path.is_dir():
         raise ModelFileError(f"{path}: a folder; expected a model written by pqr train")
-
-
-def _contiguous(tensors: Tensors) -> Tensors:
-    return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
 
 
 def _metadata(kind: str, settings: Settings) -> dict[str, str]:
