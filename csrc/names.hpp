@@ -15,14 +15,14 @@ namespace pqr {
 
 class Names {
  public:
-  std::size_t size() const { return indices_.size(); }
+  std::size_t size() const { return ends_.size(); }
   std::uint64_t next_feature() const { return next_feature_; }
 
   // nullptr when nobody has that name.
   const std::uint32_t* find(std::string_view name) const {
     if (buckets_.empty()) return nullptr;
-    const std::uint32_t entry = buckets_[bucket(name)];
-    return entry == free ? nullptr : &indices_[entry];
+    const Bucket& bucket = buckets_[place(name, hash(name))];
+    return bucket.begin == free ? nullptr : &bucket.index;
   }
 
   // Empty when the feature has no name.
@@ -33,16 +33,16 @@ class Names {
 
   // False when the name or the index is taken.
   bool add(std::uint32_t index, std::string_view name) {
-    if (2 * (indices_.size() + 1) > buckets_.size()) grow();
-    std::uint32_t& entry = buckets_[bucket(name)];
+    if (2 * (size() + 1) > buckets_.size()) grow();
+    const auto mixed = hash(name);
+    Bucket& bucket = buckets_[place(name, mixed)];
     bool moved = false;
     std::uint32_t* above = by_index_.make(index, moved);
-    if (entry != free || *above != 0) return false;
-    entry = static_cast<std::uint32_t>(indices_.size());
-    *above = entry + 1;
-    indices_.push_back(index);
+    if (bucket.begin != free || *above != 0) return false;
+    bucket = {bytes_.size(), static_cast<std::uint32_t>(name.size()), mixed, index};
     bytes_.append(name);
     ends_.push_back(bytes_.size());
+    *above = static_cast<std::uint32_t>(size());
     if (next_feature_ <= index) next_feature_ = std::uint64_t{index} + 1;
     return true;
   }
@@ -56,13 +56,20 @@ class Names {
   }
 
  private:
-  static constexpr std::uint32_t free = 0xFFFFFFFFu;
+  static constexpr std::uint64_t free = ~std::uint64_t{0};
+
+  // All that a look-up needs but the bytes of the name.
+  struct Bucket {
+    std::uint64_t begin = free;  // of the name, in bytes_
+    std::uint32_t length = 0;
+    std::uint32_t hash = 0;
+    std::uint32_t index = 0;
+  };
 
   std::string bytes_;  // all names, one after the other
   std::vector<std::uint64_t> ends_;
-  std::vector<std::uint32_t> indices_;
-  std::vector<std::uint32_t> buckets_;  // entries, by hash; at most half full
-  Table<std::uint32_t> by_index_;       // entry + 1
+  std::vector<Bucket> buckets_;    // at most half of them taken
+  Table<std::uint32_t> by_index_;  // entry + 1
   std::uint64_t next_feature_ = 0;
 
   std::string_view entry_name(std::uint32_t entry) const {
@@ -71,12 +78,12 @@ class Names {
   }
 
   // Eight bytes at a time, each mixed in by a multiplication.
-  static std::uint64_t hash(std::string_view name) {
+  static std::uint32_t hash(std::string_view name) {
     std::uint64_t h = name.size();
     const char* at = name.data();
     std::size_t left = name.size();
     for (; left >= 8; at += 8, left -= 8) h = mix(h, at, 8);
-    return left > 0 ? mix(h, at, left) : h;
+    return static_cast<std::uint32_t>(left > 0 ? mix(h, at, left) : h);
   }
   static std::uint64_t mix(std::uint64_t h, const char* at, std::size_t size) {
     std::uint64_t word = 0;
@@ -86,17 +93,27 @@ class Names {
   }
 
   // Where the name is, or where it would go.
-  std::size_t bucket(std::string_view name) const {
+  std::size_t place(std::string_view name, std::uint32_t mixed) const {
     const std::size_t mask = buckets_.size() - 1;
-    for (std::size_t at = static_cast<std::size_t>(hash(name)) & mask;; at = (at + 1) & mask) {
-      if (buckets_[at] == free || entry_name(buckets_[at]) == name) return at;
+    for (std::size_t at = mixed & mask;; at = (at + 1) & mask) {
+      const Bucket& bucket = buckets_[at];
+      if (bucket.begin == free) return at;
+      if (bucket.hash == mixed && bucket.length == name.size() &&
+          std::memcmp(bytes_.data() + bucket.begin, name.data(), name.size()) == 0) {
+        return at;
+      }
     }
   }
 
   void grow() {
-    buckets_.assign(buckets_.empty() ? 16 : 2 * buckets_.size(), free);
-    for (std::uint32_t entry = 0; entry < indices_.size(); ++entry) {
-      buckets_[bucket(entry_name(entry))] = entry;
+    std::vector<Bucket> smaller(buckets_.empty() ? 16 : 2 * buckets_.size());
+    smaller.swap(buckets_);
+    const std::size_t mask = buckets_.size() - 1;
+    for (const Bucket& bucket : smaller) {
+      if (bucket.begin == free) continue;
+      std::size_t at = bucket.hash & mask;
+      while (buckets_[at].begin != free) at = (at + 1) & mask;
+      buckets_[at] = bucket;
     }
   }
 };

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <cstring>
 #include <vector>
 
 namespace pqr {
@@ -74,6 +74,16 @@ class RowBuffer {
     return {indptr.data(), indices.data(), values.data(), labels.data(), weights.data(), rows()};
   }
 
+  // Forgets all rows, and keeps their memory.
+  void clear() {
+    indptr.resize(1);
+    indices.clear();
+    values.clear();
+    labels.clear();
+    weights.clear();
+    lines.clear();
+  }
+
   void push(std::uint32_t index, float value) {
     indices.push_back(index);
     values.push_back(value);
@@ -114,7 +124,23 @@ class RowBuffer {
   }
 
  private:
-  std::vector<std::pair<std::uint32_t, float>> scratch_;
+  std::vector<std::uint64_t> scratch_;
+
+  // Whole numbers in the order of (index, value): the sign of a value is flipped, and all bits of
+  // a negative one.
+  static std::uint64_t packed(std::uint32_t index, float value) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    bits ^= bits >> 31 ? 0xFFFFFFFFu : 0x80000000u;
+    return std::uint64_t{index} << 32 | bits;
+  }
+  static float value_of(std::uint64_t packed) {
+    auto bits = static_cast<std::uint32_t>(packed);
+    bits ^= bits >> 31 ? 0x80000000u : 0xFFFFFFFFu;
+    float value = 0.0f;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
 
   // Repeats are summed in order of value, in double, so that the order in which
   // they were given cannot show.
@@ -124,18 +150,18 @@ class RowBuffer {
     if (is_canonical(indices.data() + begin, values.data() + begin, size)) return true;
     scratch_.clear();
     for (std::size_t i = begin; i < indices.size(); ++i) {
-      scratch_.emplace_back(indices[i], values[i]);
+      scratch_.push_back(packed(indices[i], values[i]));
     }
     std::sort(scratch_.begin(), scratch_.end());
     std::size_t out = begin;
     for (std::size_t i = 0; i < scratch_.size();) {
-      const std::uint32_t index = scratch_[i].first;
+      const std::uint64_t index = scratch_[i] >> 32;
       double sum = 0.0;
-      for (; i < scratch_.size() && scratch_[i].first == index; ++i) sum += scratch_[i].second;
+      for (; i < scratch_.size() && scratch_[i] >> 32 == index; ++i) sum += value_of(scratch_[i]);
       const auto value = static_cast<float>(sum);
       if (!std::isfinite(value)) return false;
       if (value == 0.0f) continue;
-      indices[out] = index;
+      indices[out] = static_cast<std::uint32_t>(index);
       values[out++] = value;
     }
     indices.resize(out);

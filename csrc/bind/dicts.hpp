@@ -71,7 +71,7 @@ class DictRow {
       throw nb::type_error(
           ("a row must be a dict, not " + std::string(nb::type_name(dict.type()).c_str())).c_str());
     }
-    row_ = RowBuffer{};
+    row_.clear();
     unknown_.clear();
     PyObject *key = nullptr, *value = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(dict.ptr(), &at, &key, &value);) {
