@@ -17,7 +17,8 @@ from pqrlearn.machine import first_line, machine
 __all__ = ["circumstances", "commit", "machine"]
 
 PEERS = ("vowpalwabbit", "river", "scikit-learn", "xlearn", "myfm")
-commit = partial(commit_but, "benchmarks/RESULTS.md", "benchmarks/results-*.json", "docs/cost.*")
+WRITTEN = ("benchmarks/RESULTS.md", "benchmarks/results-*.json", "docs/cost.*", "docs/profile.md")
+commit = partial(commit_but, *WRITTEN)
 
 
 def circumstances() -> dict[str, Any]:

@@ -1,0 +1,220 @@
+"""Where the time of a row goes, in instructions and memory; writes docs/profile.md.
+
+The loop runs without Python (profile.cpp): a PQR at order 8,000 learns rows of the Avazu shape
+twice, and the second pass counts. callgrind counts its instructions by source file, and the lines
+that caches of this machine's sizes would miss; then the same loop is timed. Needs g++ and valgrind;
+takes about five minutes.
+
+    .venv/bin/python -m benchmarks.profile
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.machine import circumstances
+from benchmarks.results import table
+from pqrlearn import Counts
+from pqrlearn.datasets.clicks import ClickStream
+from pqrlearn.files import write_whole
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "build" / "profile"
+ORDER, ROWS, ROUNDS = 8000, 300_000, 7
+FLAGS = ["-std=c++17", "-O3", "-DNDEBUG", "-g", "-ffp-contract=off", "-fno-math-errno"]
+FLAGS += ["-fno-trapping-math"]  # those of CMakeLists.txt
+LINE = 64
+L2, L3 = "524288,8,64", "33554432,16,64"
+PARTS = {
+    "expand.hpp": "ranks, sorted",
+    "separation.hpp": "ranks, sorted",
+    "model.cpp": "values and places of coordinates",
+    "table.hpp": "look-ups in tables",
+    "memory.hpp": "fetches",
+    "coordinates.hpp": "gather and scatter",
+    "kernel.hpp": "weights, their sum, the step",
+    "optim.hpp": "weights, their sum, the step",
+}
+OTHER = "the rest: loss, bias, vectors"
+
+PAGE = """# A profile of the hot loop
+
+Written by `python -m benchmarks.profile`, every number of it: PQR at order {order:,} over {rows:,}
+rows of the Avazu shape, in memory and without Python, in the second pass. A row has
+{coordinates:.0f} coordinates on average.
+
+## Instructions
+
+Counted by callgrind. {per_row:,.0f} a row, {per_coordinate:.0f} a coordinate:
+
+{parts}
+
+## Memory
+
+Cache lines that a row asks for and does not find, by callgrind's simulation of caches of the sizes
+of this machine (32 kB, 512 kB, 32 MB):
+
+{memory}
+
+The lines that come from beyond L2, and go back there, are {moved:,.0f} bytes a row. At
+{streamed:.1f} GB/s, which is what one core reads in sequence here, they take {moved_time:.0f} ns. A
+line from a random place in 512 MB takes {random:.1f} ns when the addresses are known in advance: if
+all that miss L2 came from there, {random_time:.0f} ns.
+
+## The distance to the machine's limit
+
+A row takes {time:.0f} ns (median of {rounds}; {least:.0f} to {most:.0f}), which at
+{gigahertz:.2f} GHz is {ipc:.1f} instructions a cycle. With all data in L1, at four instructions a
+cycle, it would take {ideal:.0f} ns: {share:.0%} of the time is waiting. Bandwidth is not the limit;
+lines from beyond L2 are, which are fetched ahead and so overlap, but not all of them, and not with
+everything. The L3 of a machine that is shared is smaller than it says, which the simulation does
+not see.
+
+{command}, {date}, commit {commit}, {cpu}.
+"""
+
+
+def main() -> None:
+    before = circumstances()
+    coordinates = _prepare()
+    program = _build()
+    print("profile: callgrind, twice", flush=True)
+    with ThreadPoolExecutor(2) as pool:
+        near, far = pool.map(lambda size: _counted(program, size), (L2, L3))
+    print("profile: the clock", flush=True)
+    times = [_run(program, "learn", FOLDER, ORDER, ROWS, 2)[1] for _ in range(ROUNDS)]
+    machine = [_run(program, "machine") for _ in range(ROUNDS)]
+    can = {key: median(one[key] for one in machine) for key in machine[0]}
+    page = _page(before, coordinates, near, far, times, can)
+    write_whole(ROOT / "docs" / "profile.md", page.encode())
+    print(page)
+
+
+def _prepare() -> float:
+    """Writes the rows for the loop; returns how many coordinates they have, on average."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    batch = ClickStream.avazu().batch(0, ROWS)
+    separation = Counts.of(batch).separate(order=ORDER)
+    for name, array in (
+        ("indices", batch.indices),
+        ("labels", batch.labels),
+        ("high", separation.features),
+    ):
+        np.ascontiguousarray(array).tofile(FOLDER / name)
+    fields = len(batch.indices) // ROWS
+    high = np.isin(batch.indices, separation.features).reshape(ROWS, fields).sum(axis=1)
+    return float((fields + high * (high - 1) / 2 + high * (high < fields)).mean())
+
+
+def _build() -> Path:
+    program = FOLDER / "profile"
+    sources = [ROOT / "benchmarks" / "profile.cpp", ROOT / "csrc" / "model.cpp"]
+    command = ["g++", *FLAGS, f"-I{ROOT / 'csrc'}", *map(str, sources), "-o", str(program)]
+    subprocess.run(command, check=True)
+    return program
+
+
+def _run(program: Path, *arguments: object) -> Any:
+    command = [str(program), *map(str, arguments)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+def _counted(program: Path, last_level: str) -> dict[str, Counter[str]]:
+    """Events of the second pass by part of the loop."""
+    out = FOLDER / f"callgrind.{last_level.split(',')[0]}"
+    command = [
+        "valgrind",
+        "--tool=callgrind",
+        f"--callgrind-out-file={out}",
+        "--toggle-collect=*measured*",
+        "--cache-sim=yes",
+        "--D1=32768,8,64",
+        f"--LL={last_level}",
+        *map(str, (program, "learn", FOLDER, ORDER, ROWS, 2)),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    annotate = ["callgrind_annotate", "--threshold=100", str(out)]
+    text = subprocess.run(annotate, check=True, capture_output=True, text=True).stdout
+    return _by_part(text)
+
+
+def _by_part(text: str) -> dict[str, Counter[str]]:
+    """The lines of callgrind_annotate: a count and a share per event, then file:function."""
+    found = re.search(r"^Events shown: +(.+)$", text, re.MULTILINE)
+    events = found.group(1).split() if found else []
+    parts: dict[str, Counter[str]] = {}
+    for line in text.splitlines():
+        counts = re.findall(r"(?:([\d,]+) \( *[\d.]+%\)|(\.))\s+", line)
+        where = re.search(r"(\S+):\S.*$", line)
+        if len(counts) < len(events) or not where or "PROGRAM" in line:
+            continue
+        part = PARTS.get(Path(where.group(1)).name, OTHER)
+        numbers = [int(count.replace(",", "") or 0) for count, _ in counts]
+        parts.setdefault(part, Counter()).update(dict(zip(events, numbers, strict=False)))
+    return parts
+
+
+def _page(
+    before: dict[str, Any],
+    coordinates: float,
+    near: dict[str, Counter[str]],
+    far: dict[str, Counter[str]],
+    times: list[float],
+    can: dict[str, float],
+) -> str:
+    def a_row(counted: dict[str, Counter[str]], *events: str) -> float:
+        return sum(counts[event] for counts in counted.values() for event in events) / ROWS
+
+    per_row = a_row(near, "Ir")
+    beyond_l1, beyond_l2 = a_row(near, "D1mr", "D1mw"), a_row(near, "DLmr", "DLmw")
+    beyond_l3 = a_row(far, "DLmr", "DLmw")
+    order = sorted(near, key=lambda part: (part == OTHER, -near[part]["Ir"]))
+    parts = [
+        [part, f"{near[part]['Ir'] / ROWS:,.0f}", f"{near[part]['Ir'] / ROWS / coordinates:.1f}"]
+        for part in order
+    ]
+    memory = [
+        [name, f"{lines:.1f}", f"{lines * LINE:,.0f}"]
+        for name, lines in (("L1", beyond_l1), ("L2", beyond_l2), ("L3", beyond_l3))
+    ]
+    time, moved = median(times), 2 * beyond_l2 * LINE
+    ideal = per_row / 4 / can["gigahertz"]
+    return PAGE.format(
+        order=ORDER,
+        rows=ROWS,
+        coordinates=coordinates,
+        per_row=per_row,
+        per_coordinate=per_row / coordinates,
+        parts=table(["instructions", "a row", "a coordinate"], parts),
+        memory=table(["not in", "lines a row", "bytes a row"], memory),
+        moved=moved,
+        streamed=can["streamed"],
+        moved_time=moved / can["streamed"],
+        random=can["random"],
+        random_time=beyond_l2 * can["random"],
+        time=time,
+        rounds=ROUNDS,
+        least=min(times),
+        most=max(times),
+        gigahertz=can["gigahertz"],
+        ipc=per_row / time / can["gigahertz"],
+        ideal=ideal,
+        share=max(0.0, 1 - ideal / time),
+        command=f"`{before['command']}`",
+        date=before["date"],
+        commit=before["commit"],
+        cpu=f"{before['machine']['cpu']}, {before['machine']['cores']} cores",
+    )
+
+
+if __name__ == "__main__":
+    main()
