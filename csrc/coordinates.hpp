@@ -40,21 +40,23 @@ struct Coordinates {
   std::size_t padded() const { return (size + lanes - 1) / lanes * lanes; }
 
   // Takes the slots from their places, and pads with nothing. Between one slot and the next it
-  // asks for one of a row to come: memory answers many at a time, but not all at once.
-  void gather(const Coordinates& coming) {
+  // asks for one of a row to come, whose places are known from `first` on: memory answers many at
+  // a time, but not all at once.
+  void gather(const Coordinates& coming, std::size_t first) {
     Slot<float>* const* from = places.data();
-    Slot<float>* const* fetched = coming.places.data();
+    Slot<float>* const* fetched = coming.places.data() + first;
     Slot<float>* to = slots.data();
-    const std::size_t both = std::min(size, coming.size);
+    const std::size_t fetches = coming.size - first;
+    const std::size_t both = std::min(size, fetches);
     std::size_t i = 0;
 #pragma GCC unroll 4
     for (; i < both; ++i) {
       fetch(fetched[i]);
       std::memcpy(to + i, from[i], sizeof *to);
     }
+    for (std::size_t rest = i; rest < fetches; ++rest) fetch(fetched[rest]);
     for (; i < size; ++i) std::memcpy(to + i, from[i], sizeof *to);
-    for (; i < coming.size; ++i) fetch(fetched[i]);
-    for (i = size; i < padded(); ++i) {
+    for (; i < padded(); ++i) {
       x[i] = 0.0f;
       slots[i] = {};
     }

@@ -10,9 +10,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
+#include "order.hpp"
 #include "row.hpp"
 #include "separation.hpp"
 
@@ -82,12 +82,8 @@ struct Expansion {
     std::uint32_t rank;
     float value;
   };
-  using Four = std::int32_t __attribute__((vector_size(16)));
-  static constexpr std::size_t few = 64;
   std::vector<Found> found_;
 
-  // By rank. A few are put where as many are as have smaller ranks: sorting would take branches
-  // that no predictor guesses.
   void sort_high() {
     const std::size_t padded = (high + 3) / 4 * 4;
     if (ranks.size() < padded) {
@@ -98,22 +94,16 @@ struct Expansion {
       ranks[at] = found.rank;
       values[at] = found.value;
     };
-    if (high > few) {
+    if (high > few_keys) {
       std::sort(found_.begin(), found_.begin() + static_cast<std::ptrdiff_t>(high),
                 [](const Found& a, const Found& b) { return a.rank < b.rank; });
       for (std::size_t i = 0; i < high; ++i) put(i, found_[i]);
       return;
     }
-    std::int32_t given[few] = {};
-    for (std::size_t i = 0; i < high; ++i) given[i] = static_cast<std::int32_t>(found_[i].rank);
-    for (std::size_t first = 0; first < high; first += 4) {
-      Four mine, smaller{};
-      std::memcpy(&mine, given + first, sizeof mine);
-      for (std::size_t i = 0; i < high; ++i) smaller -= given[i] < mine;
-      for (std::size_t l = 0; l < 4 && first + l < high; ++l) {
-        put(static_cast<std::size_t>(smaller[l]), found_[first + l]);
-      }
-    }
+    std::uint32_t keys[few_keys], places[few_keys];
+    for (std::size_t i = 0; i < high; ++i) keys[i] = found_[i].rank;
+    places_in_order(keys, high, places);
+    for (std::size_t i = 0; i < high; ++i) put(places[i], found_[i]);
   }
 };
 

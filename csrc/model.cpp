@@ -13,9 +13,8 @@ namespace {
 // Gradients above this could overflow the square of a float after many rows.
 constexpr double largest_gradient = 1e15;
 
-// How many rows ahead memory is fetched: first ranks and linear slots, then,
-// once the ranks are there, pairs.
-constexpr std::size_t pairs_ahead = 2;
+// How many rows ahead ranks and linear slots are fetched; pairs when a row is
+// planned, once the ranks are there.
 constexpr std::size_t features_ahead = 6;
 
 using PairRow = HashTable<Slot<float>>;
@@ -41,13 +40,6 @@ bool pairs_rise(const std::uint32_t* keys, std::size_t size, std::size_t order) 
 }
 
 }  // namespace
-
-// A row before its turn: its coordinates, and where those are that never move.
-struct Model::Planned {
-  Expansion expansion;
-  Coordinates coordinates;
-  std::vector<std::size_t> open;  // high features whose pairs are not in an array
-};
 
 // A table that grows voids the pointers it gave: `moved` says so.
 struct Model::Make {
@@ -115,18 +107,19 @@ std::size_t Model::learn_rows(Optimizer& chosen, const Rows& batch, double* marg
                : learn_newcomers<Loss>(chosen, row, label, weight, margins[r]);
   };
   // In QR a row may bring new ranks, so a later row cannot be split before its turn.
-  return settings_.everything_high ? each_row<0>(batch, learn_one)
-                                   : each_row<pairs_ahead>(batch, learn_one);
+  return settings_.everything_high ? each_row<0>(batch, ring_, learn_one)
+                                   : each_row<planned_ahead>(batch, ring_, learn_one);
 }
 
 std::size_t Model::margin(const Rows& batch, double* margins) const {
+  Ring ring;
   return std::visit(
       [&](const auto& chosen) {
-        return each_row<pairs_ahead>(batch,
-                                     [&](Planned& row, const Planned& coming, std::size_t r) {
-                                       margins[r] = margin_row(chosen, row, coming);
-                                       return std::isfinite(margins[r]);
-                                     });
+        return each_row<planned_ahead>(batch, ring,
+                                       [&](Planned& row, const Planned& coming, std::size_t r) {
+                                         margins[r] = margin_row(chosen, row, coming);
+                                         return std::isfinite(margins[r]);
+                                       });
       },
       optimizer);
 }
@@ -134,8 +127,7 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
 // Visits rows in order, with memory on its way for those ahead, until a visit
 // returns false. Returns how many returned true.
 template <std::size_t ahead, class Visit>
-std::size_t Model::each_row(const Rows& batch, Visit visit) const {
-  Planned ring[ahead + 1];
+std::size_t Model::each_row(const Rows& batch, Ring& ring, Visit visit) const {
   std::size_t planned = 0;
   for (std::size_t r = 0; r < batch.size; ++r) {
     if (r + features_ahead < batch.size) prefetch_features(batch[r + features_ahead]);
@@ -195,7 +187,6 @@ void Model::plan(const Row& row, Planned& planned) const {
   planned.open.clear();
   Slot<float>** place = c.places.data();
   float* x = c.x.data();
-  fill(place, row.size, [](std::size_t) { return &nowhere; });
   std::copy_n(row.values, row.size, x);
   place += row.size;
   x += row.size;
@@ -243,7 +234,7 @@ void Model::collect(Planned& planned, const Planned& coming, Slots slots) {
       for (std::size_t a = 0; a < b; ++a) place[a] = slots.pair(row, e.ranks[a], j, moved);
     }
   }
-  planned.coordinates.gather(coming.coordinates);
+  planned.coordinates.gather(coming.coordinates, coming.expansion.row.size);
 }
 
 template <class Optimizer>

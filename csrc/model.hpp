@@ -2,6 +2,7 @@
 // (everything high, also what arrives later, plus squares).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -60,7 +61,15 @@ class Model {
   const Separation& separation() const { return separation_; }
 
  private:
-  struct Planned;
+  // A row before its turn: its coordinates, and where those are that never move.
+  struct Planned {
+    Expansion expansion;
+    Coordinates coordinates;
+    std::vector<std::size_t> open;  // high features whose pairs are not in an array
+  };
+  static constexpr std::size_t planned_ahead = 2;
+  using Ring = std::array<Planned, planned_ahead + 1>;
+
   struct Make;  // two ways to get at slots: making those that are missing,
   struct Find;  // or reading them as initial
 
@@ -72,10 +81,11 @@ class Model {
   Table<Slot<float>> linear_;
   PairTable<Slot<float>> pair_;
   std::vector<Slot<float>> shared_, square_;  // by rank
+  Ring ring_;                                 // of the rows being learned, kept for its memory
 
   void plan(const Row& row, Planned& planned) const;
   template <std::size_t ahead, class Visit>
-  std::size_t each_row(const Rows& batch, Visit visit) const;
+  std::size_t each_row(const Rows& batch, Ring& ring, Visit visit) const;
   template <class Loss, class Optimizer>
   std::size_t learn_rows(Optimizer& optimizer, const Rows& batch, double* margins);
   template <class Loss, class Optimizer>

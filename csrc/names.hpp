@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "memory.hpp"
 #include "table.hpp"
 
 namespace pqr {
@@ -19,9 +20,17 @@ class Names {
   std::uint64_t next_feature() const { return next_feature_; }
 
   // nullptr when nobody has that name.
-  const std::uint32_t* find(std::string_view name) const {
+  const std::uint32_t* find(std::string_view name) const { return find(name, hash(name)); }
+
+  // The same in two parts, so that many names can be on their way at once.
+  std::uint32_t prefetch(std::string_view name) const {
+    const std::uint32_t mixed = hash(name);
+    if (!buckets_.empty()) fetch(&buckets_[mixed & (buckets_.size() - 1)]);
+    return mixed;
+  }
+  const std::uint32_t* find(std::string_view name, std::uint32_t mixed) const {
     if (buckets_.empty()) return nullptr;
-    const Bucket& bucket = buckets_[place(name, hash(name))];
+    const Bucket& bucket = buckets_[place(name, mixed)];
     return bucket.begin == free ? nullptr : &bucket.index;
   }
 

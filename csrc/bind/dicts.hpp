@@ -72,12 +72,22 @@ class DictRow {
           ("a row must be a dict, not " + std::string(nb::type_name(dict.type()).c_str())).c_str());
     }
     row_.clear();
+    text_.clear();
+    asked_.clear();
     unknown_.clear();
     PyObject *key = nullptr, *value = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(dict.ptr(), &at, &key, &value);) {
       // A value's own __float__ may change the dict: both must outlive it.
       const nb::object held_key = nb::borrow(key), held_value = nb::borrow(value);
       add(key, value, names);
+    }
+    for (const Asked& asked : asked_) {
+      const std::string_view name(text_.data() + asked.begin, asked.length);
+      if (const std::uint32_t* index = names.find(name, asked.hash)) {
+        row_.push(*index, asked.amount);
+      } else {
+        unknown_.emplace_back(name, asked.amount);
+      }
     }
     std::sort(unknown_.begin(), unknown_.end());
     next_feature_ = std::max(next_feature, names.next_feature());
@@ -114,7 +124,13 @@ class DictRow {
   std::vector<std::pair<std::string, float>> unknown_;
   std::uint64_t next_feature_ = 0;
   std::uint64_t new_names_ = 0;
-  std::string name_;
+  struct Asked {
+    std::size_t begin, length;  // of a name, in text_
+    std::uint32_t hash;
+    float amount;
+  };
+  std::string text_;
+  std::vector<Asked> asked_;
 
   void add(PyObject* key, PyObject* value, const Names& names) {
     if (value == Py_None) return;
@@ -137,20 +153,18 @@ class DictRow {
                             ": a feature is a str (a name) or an int (an index)")
                                .c_str());
     }
-    name_ = utf8(key);
+    const std::size_t begin = text_.size();
     float amount = 1.0f;
     if (PyUnicode_Check(value)) {
-      name_ += '=';
-      name_ += utf8(value);
+      text_.append(utf8(key)).append(1, '=').append(utf8(value));
     } else {
       amount = number(key, value);
+      text_.append(utf8(key));
     }
     if (amount == 0.0f) return;
-    if (const std::uint32_t* index = names.find(name_)) {
-      row_.push(*index, amount);
-    } else {
-      unknown_.emplace_back(name_, amount);
-    }
+    const std::size_t length = text_.size() - begin;
+    const std::uint32_t hash = names.prefetch({text_.data() + begin, length});
+    asked_.push_back({begin, length, hash, amount});
   }
 
   static float number(PyObject* key, PyObject* value) {

@@ -88,24 +88,27 @@ class Named {
     return give(std::move(margins));
   }
 
-  // Dicts are read under the GIL, which also guards the names and the scratch row.
+  // Dicts are read under the GIL, which also guards the names and the scratch row. A value's own
+  // __float__ may come back here: it then finds an empty one.
   double learn_dict(nb::handle x, double label, double weight) {
     check_label(0, loss_, label);
     check_weight(0, weight);
-    DictRow dict;
+    DictRow dict = std::move(scratch_);
     dict.read(x, names_, next_feature());
     double margin = 0.0;
     if (model_.learn(dict.labelled(label, static_cast<float>(weight)), &margin) == 0) {
       refuse(too_large);
     }
     if (static_cast<float>(weight) > 0.0f) dict.keep(names_);
+    scratch_ = std::move(dict);
     return link(loss_, margin);
   }
 
   double margin_dict(nb::handle x) {
     double margin = 0.0;
-    DictRow dict;
+    DictRow dict = std::move(scratch_);
     if (model_.margin(dict.read(x, names_, next_feature()), &margin) == 0) refuse(too_large);
+    scratch_ = std::move(dict);
     return margin;
   }
 
@@ -135,6 +138,7 @@ class Named {
 
  private:
   Names names_;
+  DictRow scratch_;
 };
 
 // PQR, LR and QR.
