@@ -37,7 +37,8 @@ L2, L3 = "524288,8,64", "33554432,16,64"
 PARTS = {
     "expand.hpp": "ranks, sorted",
     "separation.hpp": "ranks, sorted",
-    "model.cpp": "values and places of coordinates",
+    "order.hpp": "ranks, sorted",
+    "model.cpp": "values and places of coordinates, and the loop",
     "table.hpp": "look-ups in tables",
     "memory.hpp": "fetches",
     "coordinates.hpp": "gather and scatter",
@@ -142,24 +143,24 @@ def _counted(program: Path, last_level: str) -> dict[str, Counter[str]]:
         *map(str, (program, "learn", FOLDER, ORDER, ROWS, 2)),
     ]
     subprocess.run(command, check=True, capture_output=True)
-    annotate = ["callgrind_annotate", "--threshold=100", str(out)]
+    annotate = ["callgrind_annotate", "--threshold=100", "--auto=no", str(out)]
     text = subprocess.run(annotate, check=True, capture_output=True, text=True).stdout
     return _by_part(text)
 
 
 def _by_part(text: str) -> dict[str, Counter[str]]:
-    """The lines of callgrind_annotate: a count and a share per event, then file:function."""
+    """From the lines of callgrind_annotate: a count for every event, then file:function."""
     found = re.search(r"^Events shown: +(.+)$", text, re.MULTILINE)
     events = found.group(1).split() if found else []
+    one = r"\s*([\d,]+|\.)(?: \( *[\d.]+%\))?\s+"
+    row = re.compile(one * len(events) + r"([^\s:]+):\S")
     parts: dict[str, Counter[str]] = {}
     for line in text.splitlines():
-        counts = re.findall(r"(?:([\d,]+) \( *[\d.]+%\)|(\.))\s+", line)
-        where = re.search(r"(\S+):\S.*$", line)
-        if len(counts) < len(events) or not where or "PROGRAM" in line:
-            continue
-        part = PARTS.get(Path(where.group(1)).name, OTHER)
-        numbers = [int(count.replace(",", "") or 0) for count, _ in counts]
-        parts.setdefault(part, Counter()).update(dict(zip(events, numbers, strict=False)))
+        if match := row.match(line):
+            *counts, path = match.groups()
+            numbers = (0 if count == "." else int(count.replace(",", "")) for count in counts)
+            part = parts.setdefault(PARTS.get(Path(path).name, OTHER), Counter())
+            part.update(dict(zip(events, numbers, strict=True)))
     return parts
 
 

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks import cost, cost_page, kdd, memory, page, results, workloads
+from benchmarks import cost, cost_page, kdd, memory, page, profile, results, workloads
 from benchmarks.contenders import Linear, LinearInMemory, Reading, VwFromCache, VwLinear, XLearn
 from benchmarks.measure import ROOT, BenchmarkError, Outcome, measure
 from benchmarks.targets import TARGETS, targets_table
@@ -229,3 +229,19 @@ def test_the_page_about_cost_has_the_median_and_the_growth(tmp_path):
     page = (tmp_path / "cost.md").read_text()
     assert "| FM     | 2.00 | 4.00 | 8.00 |  ^1.00 |" in page
     assert (tmp_path / "cost.svg").exists()
+
+
+def test_what_callgrind_counts_is_added_up_by_part():
+    text = """Events shown:     Ir Dr
+6,000 (100.0%) 300 (100.0%)  PROGRAM TOTALS
+3,000 (50.00%) 200 (66.67%)  csrc/coordinates.hpp:void pqr::Model::collect<pqr::Model::Make>(int) [x]
+2,000 (33.33%)   0           csrc/order.hpp:pqr::Expansion::sort_high()
+  900 (15.00%) 100 (33.33%)  csrc/expand.hpp:pqr::Expansion::split(pqr::Row const&)
+  100 ( 1.67%)   .           ./math/e_exp.c:exp [libm.so.6]
+"""
+    parts = profile._by_part(text)
+    assert parts == {
+        "gather and scatter": {"Ir": 3000, "Dr": 200},
+        "ranks, sorted": {"Ir": 2900, "Dr": 100},
+        profile.OTHER: {"Ir": 100, "Dr": 0},
+    }
