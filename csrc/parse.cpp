@@ -102,23 +102,24 @@ class LineReader {
   // The fast path: features of up to eight digits, as long as only single spaces
   // come between them and sixteen bytes may be read.
   const char* read_run(const char* p) {
+    constexpr std::uint64_t three = 0xffffff, one = ':' | '1' << 8 | ' ' << 16;  // the usual value
     std::uint32_t* index = indices.data() + size;
     float* value = values.data() + size;
     while (limit_ - p >= 16) {
       const Digits digits = leading_digits(p);
       const char* const colon = p + digits.count;
       if (digits.count == 0 || *colon != ':') break;
-      *index = digits.number;
+      *index++ = digits.number;
       *value = 1.0f;
-      p = colon + 2;
-      if (colon[1] != '1' || *p != ' ') {
+      if ((load_eight(colon) & three) == one) {
+        p = colon + 3;
+      } else {
         p = read_value(colon + 1, *value);
         if (p == nullptr) return nullptr;
+        if (p != end_ && *p == ' ') ++p;
       }
-      ++index;
       ++value;
       if (p == end_) break;
-      if (*p == ' ') ++p;
     }
     size = static_cast<std::size_t>(index - indices.data());
     return p;
@@ -165,7 +166,7 @@ class LineReader {
   }
 
   const char* read_value(const char* p, float& value) {
-    if (end_ - p >= 2 && p[0] == '1' && p[1] == ' ') {
+    if (p != end_ && *p == '1' && (p + 1 == end_ || p[1] == ' ')) {
       value = 1.0f;
       return p + 1;
     }

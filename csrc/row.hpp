@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "order.hpp"
@@ -44,19 +45,21 @@ struct Rows {
   }
 };
 
-// A canonical row can be learned as it is.
+// A canonical row can be learned as it is. Loops that look at all of it vectorise.
 inline bool is_canonical(const std::uint32_t* indices, const float* values, std::size_t size) {
-  bool good = size == 0 || values[0] != 0.0f;
-  for (std::size_t i = 1; i < size; ++i) {
-    good &= (indices[i] > indices[i - 1]) & (values[i] != 0.0f);
-  }
-  return good;
+  std::uint32_t bad = 0;
+  for (std::size_t i = 1; i < size; ++i) bad |= std::uint32_t{indices[i] <= indices[i - 1]};
+  for (std::size_t i = 0; i < size; ++i) bad |= std::uint32_t{values[i] == 0.0f};
+  return bad == 0;
 }
 
 inline bool is_good(const Row& row) {
-  bool finite = true;
-  for (std::size_t i = 0; i < row.size; ++i) finite &= std::isfinite(row.values[i]);
-  return finite && is_canonical(row.indices, row.values, row.size);
+  constexpr float largest = std::numeric_limits<float>::max();
+  std::uint32_t bad = 0;
+  for (std::size_t i = 0; i < row.size; ++i) {
+    bad |= std::uint32_t{!(std::fabs(row.values[i]) <= largest)};
+  }
+  return bad == 0 && is_canonical(row.indices, row.values, row.size);
 }
 
 inline bool is_weight(float weight) { return weight >= 0.0f && std::isfinite(weight); }
