@@ -114,7 +114,7 @@ class HashTable {
     void operator()(unsigned char* memory) const { ::operator delete[](memory, alignment); }
   };
   std::unique_ptr<unsigned char[], Free> memory_;  // Bucket[size_], while it is no array
-  T* array_ = nullptr;                             // T[size_] in a arena, once it is one
+  T* array_ = nullptr;                             // T[size_] in an arena, once it is one
   std::uint32_t size_ = 0;
   std::uint32_t used_ = 0;
 

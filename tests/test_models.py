@@ -133,6 +133,23 @@ def test_a_long_run_stays_beside_the_oracle(loss: Any) -> None:
     np.testing.assert_allclose(native.learn_many(batch), expected, rtol=1e-3, atol=1e-4)
 
 
+def test_long_rows_and_pairs_of_rare_features_match_the_oracle() -> None:
+    """Rows around 64 high features, and tables of pairs that grow until they are arrays."""
+    rng, order = np.random.default_rng(7), 20_000
+    separation = Separation.top_k(Batch.from_rows([(range(order), [1.0] * order)]), order)
+    last = order - 1  # in every row, so that its table meets more than a thousand features
+    rows = []
+    for size in [3, 20, 63, 64, 65, 100] * 5:
+        others = rng.choice(last, size - 1, replace=False).tolist()
+        rows.append(([last, *others], rng.choice([-1.0, 0.5, 2.0], size).tolist()))
+    batch = Batch.from_rows(rows * 2, labels=rng.integers(0, 2, 2 * len(rows)))
+    native = PQR(separation, loss="squared")
+    native.learn_many(batch)
+    assert_same_weights(native, _learned_oracle(batch, list(range(order)), native))
+    again = pqrlearn.from_bytes(native.to_bytes())
+    np.testing.assert_array_equal(again.margin_many(batch), native.margin_many(batch))
+
+
 # Models that are each other's special cases.
 
 
