@@ -52,8 +52,6 @@ struct Model::Make {
   Slot<float>* pair(PairRow& row, std::uint32_t i, std::uint32_t j, bool& moved) const {
     return row.make(i, j, model.pair_.arena(), moved);
   }
-  Slot<float>* shared() const { return model.shared_.data(); }
-  Slot<float>* square() const { return model.square_.data(); }
 };
 
 // Nothing is made or written: a coordinate never seen reads as its initial state.
@@ -71,8 +69,6 @@ struct Model::Find {
   static Slot<float>* pair(const PairRow& row, std::uint32_t i, std::uint32_t, bool&) {
     return found(row.find(i));
   }
-  Slot<float>* shared() const { return found(model.shared_.data()); }
-  Slot<float>* square() const { return found(model.square_.data()); }
 };
 
 Model::Model(const Settings& settings, const Optimizer& optimizer_, Separation separation)
