@@ -39,6 +39,27 @@ class Turnstile {
   std::uint64_t next_ = 0, serving_ = 0;
 };
 
+// Shares out rows that do not depend on each other to all cores. `work` is given the first row of a
+// part and the one after the last, and returns how many it has done. Returns how many rows are done
+// before the first that is not.
+template <class Work>
+std::size_t in_parts(std::size_t size, Work work) {
+  constexpr std::size_t least_part = 2048;  // rows worth a thread
+  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const std::size_t parts = std::max<std::size_t>(1, std::min(cores, size / least_part));
+  const auto begin = [&](std::size_t part) { return size * part / parts; };
+  std::vector<std::future<std::size_t>> others;
+  for (std::size_t part = 1; part < parts; ++part) {
+    others.push_back(std::async(std::launch::async, work, begin(part), begin(part + 1)));
+  }
+  std::size_t done = work(0, begin(1));
+  for (std::size_t part = 1; part < parts; ++part) {
+    const std::size_t finished = others[part - 1].get();
+    if (done == begin(part)) done += finished;
+  }
+  return done;
+}
+
 template <class Model>
 class Shared {
  public:
@@ -52,25 +73,10 @@ class Shared {
     });
   }
 
-  // Rows do not depend on each other here: many of them are shared out to all cores.
   std::size_t margin(const Rows& rows, double* margins) const {
-    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-    const std::size_t parts = std::max<std::size_t>(1, std::min(cores, rows.size / least_part));
-    const auto begin = [&](std::size_t part) { return rows.size * part / parts; };
-    const auto work = [&](std::size_t part) {
-      const std::size_t first = begin(part);
-      return margin_part(rows.part(first, begin(part + 1) - first), margins + first);
-    };
-    std::vector<std::future<std::size_t>> others;
-    for (std::size_t part = 1; part < parts; ++part) {
-      others.push_back(std::async(std::launch::async, work, part));
-    }
-    std::size_t done = work(0);
-    for (std::size_t part = 1; part < parts; ++part) {
-      const std::size_t finished = others[part - 1].get();
-      if (done == begin(part)) done += finished;
-    }
-    return done;
+    return in_parts(rows.size, [&](std::size_t first, std::size_t last) {
+      return margin_part(rows.part(first, last - first), margins + first);
+    });
   }
 
   // All else, with the model to oneself or among readers.
@@ -87,7 +93,6 @@ class Shared {
 
  private:
   static constexpr std::size_t slice_rows = 1024;  // how long a reader may have to wait
-  static constexpr std::size_t least_part = 2048;  // rows worth a thread
 
   Model model_;
   mutable std::shared_mutex mutex_;

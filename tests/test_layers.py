@@ -37,11 +37,13 @@ ALLOWED = {
     "difacto": {"descent", "difacto", "factors", "kernel", "loss", "optim", "row", "table"},
     "factors": {"descent", "kernel", "row"},
     "fm": {"descent", "factors", "fm", "kernel", "loss", "row", "table"},
+    "score": set(),
     "shared": {"row"},
 }
 BIND = {
     "arrays": set(),
-    "rows": {"arrays", "../loss", "../row"},
+    "rows": {"arrays", "../loss", "../row", "../shared"},
+    "scores": {"arrays", "../score"},
     "dicts": {"arrays", "../names", "../row"},
     "named": {"arrays", "dicts", "rows", "../model", "../names", "../separation", "../shared"},
     "embedded": {
@@ -55,7 +57,17 @@ BIND = {
         "../optim",
     },
     "reader": {"arrays", "dicts", "rows", "../names", "../row"},
-    "module": {"arrays", "dicts", "embedded", "named", "reader", "rows", "../names", "../parse"},
+    "module": {
+        "arrays",
+        "dicts",
+        "embedded",
+        "named",
+        "reader",
+        "rows",
+        "scores",
+        "../names",
+        "../parse",
+    },
 }
 FORBIDDEN = {"iostream", "fstream", "cstdio", "stdio.h", "Python.h", "random"}
 THREADS = {"thread", "future"}

@@ -23,6 +23,7 @@
 #include "named.hpp"
 #include "reader.hpp"
 #include "rows.hpp"
+#include "scores.hpp"
 
 using namespace nb::literals;
 
@@ -95,6 +96,11 @@ NB_MODULE(_core, m) {
         "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());
   m.def("check_targets", &check_targets, "loss"_a, "labels"_a.noconvert(), "weights"_a.noconvert());
   m.def("link", &link_all, "loss"_a, "margins"_a.noconvert());
+  m.def("sum_clicks", &sum_clicks, "margins"_a.noconvert(), "labels"_a.noconvert(),
+        "weights"_a.noconvert());
+  m.def("bin_clicks", &bin_clicks, "bins"_a.noconvert(), "reach"_a, "margins"_a.noconvert(),
+        "labels"_a.noconvert(), "weights"_a.noconvert());
+  m.def("rank_clicks", &rank_clicks, "bins"_a.noconvert(), "reach"_a);
   m.def("parse_libsvm", &parse_libsvm, "text"_a, "last"_a, "clicks"_a, "first_line"_a, "skip"_a);
   m.def("format_libsvm", &format_libsvm, "indptr"_a.noconvert(), "indices"_a.noconvert(),
         "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());

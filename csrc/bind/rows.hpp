@@ -11,6 +11,7 @@
 
 #include "../loss.hpp"
 #include "../row.hpp"
+#include "../shared.hpp"
 #include "arrays.hpp"
 
 namespace pqr::bind {
@@ -128,12 +129,16 @@ inline Loss loss_named(const std::string& name) {
   refuse("no loss is called " + name);
 }
 
-inline Out<double> link_all(const std::string& loss, const In<double>& margins) {
-  std::vector<double> predictions(margins.size());
-  for (std::size_t r = 0; r < margins.size(); ++r) {
-    predictions[r] = link(loss_named(loss), margins.data()[r]);
-  }
-  return give(std::move(predictions));
+// Turns margins into predictions, where they are.
+inline void link_all(const std::string& loss, const InOut<double>& margins) {
+  const Loss chosen = loss_named(loss);
+  double* const at = margins.data();
+  const std::size_t size = margins.size();
+  nb::gil_scoped_release release;
+  in_parts(size, [&](std::size_t first, std::size_t last) {
+    for (std::size_t r = first; r < last; ++r) at[r] = link(chosen, at[r]);
+    return last - first;
+  });
 }
 
 }  // namespace pqr::bind

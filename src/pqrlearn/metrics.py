@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pqrlearn import _core
 from pqrlearn.errors import DataError, HyperError
 
 FloatArray = npt.NDArray[np.float64]
@@ -174,39 +175,23 @@ class ClicksMetrics(Metrics):
         }
 
     def _score(self, margins: FloatArray, labels: FloatArray, weights: FloatArray) -> Totals:
-        """log(1 + exp(s)) with s = margin for label 0 and -margin for label 1, without overflow."""
         _check_clicks(labels)
-        small = np.exp(-np.abs(margins))
-        losses = np.log1p(small)
-        losses += np.maximum((1.0 - 2.0 * labels) * margins, 0.0)
-        small /= 1.0 + small
-        above_half = np.copysign(0.5 - small, margins)
-        weight = float(np.sum(weights))
-        return Totals(
-            rows=len(labels),
-            weight=weight,
-            loss=_dot(weights, losses),
-            label=_dot(weights, labels),
-            prediction=_dot(weights, above_half) + 0.5 * weight,
-        )
+        return Totals(len(labels), *_core.sum_clicks(margins, labels, weights))
 
     def _loss(self, totals: Totals) -> float:
         return totals.mean(totals.loss)
 
     def _settle(self) -> None:
-        _count_in_bins(self._bins, *self._held_rows())
+        _core.bin_clicks(self._bins, REACH, *self._held_rows())
         super()._settle()
 
     def _auc(self) -> tuple[float, float]:
         bins = self._bins.copy()
-        _count_in_bins(bins, *self._held_rows())
-        negative, positive = bins[0::2], bins[1::2]
-        pairs = float(np.sum(negative)) * float(np.sum(positive))
+        _core.bin_clicks(bins, REACH, *self._held_rows())
+        pairs, ordered, tied = _core.rank_clicks(bins, REACH)
         if not pairs > 0:
             return math.nan, math.nan
-        tied = _dot(negative, positive) / 2
-        below = np.cumsum(negative) - negative
-        return (_dot(below, positive) + tied) / pairs, tied / pairs
+        return (ordered + tied / 2) / pairs, tied / 2 / pairs
 
 
 class RatingMetrics(Metrics):
@@ -261,20 +246,6 @@ def _check_clicks(labels: FloatArray) -> None:
     wrong = (labels != 0.0) & (labels != 1.0)
     if wrong.any():
         raise DataError(f"label {labels[wrong][0]} must be 0 or 1 (logistic loss)")
-
-
-def _count_in_bins(
-    bins: FloatArray, margins: FloatArray, labels: FloatArray, weights: FloatArray
-) -> None:
-    """Add weights to `bins[2 * bin + label]`; fmin and fmax send nan to an end, not out of it."""
-    near = np.fmax(margins, -REACH)
-    np.fmin(near, REACH, out=near)
-    near += REACH
-    near *= BINS / (2 * REACH)
-    place = near.astype(np.intp)
-    place *= 2
-    place += labels.astype(np.intp)
-    np.add.at(bins, place, weights)
 
 
 def _entropy(mean: float) -> float:

@@ -42,6 +42,19 @@ class Batch:
             _core.check_rows(self.indptr, self.indices, self.values, self.labels, self.weights)
         except ValueError as error:
             raise RowError(str(error)) from None
+        self._make_read_only()
+
+    @classmethod
+    def canonical(cls, *columns: Any) -> Batch:
+        """A Batch without the check, of rows that the core has made, or that are part of others."""
+        batch = object.__new__(cls)
+        missing = [field.default for field in fields(cls)[len(columns) :]]
+        for field, column in zip(fields(cls), [*columns, *missing], strict=True):
+            object.__setattr__(batch, field.name, column)
+        batch._make_read_only()
+        return batch
+
+    def _make_read_only(self) -> None:
         for field in fields(self):
             array = getattr(self, field.name)
             if isinstance(array, np.ndarray):
@@ -53,7 +66,7 @@ class Batch:
     def part(self, start: int, stop: int) -> Batch:
         """The rows from `start` to before `stop`."""
         begin, end = self.indptr[start], self.indptr[stop]
-        return Batch(
+        return Batch.canonical(
             self.indptr[start : stop + 1] - begin,
             self.indices[begin:end],
             self.values[begin:end],
@@ -73,7 +86,7 @@ class Batch:
         lengths = np.diff(self.indptr)[rows]
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         places = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], lengths)
-        return Batch(
+        return Batch.canonical(
             indptr,
             self.indices[places],
             self.values[places],
@@ -95,7 +108,7 @@ class Batch:
         """The rows of all batches, one after the other; where they stood is not kept."""
         parts = list(batches) or [Batch.from_rows([])]
         sizes = np.concatenate([np.diff(part.indptr) for part in parts])
-        return Batch(
+        return Batch.canonical(
             np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
             np.concatenate([part.indices for part in parts]),
             np.concatenate([part.values for part in parts]),
@@ -140,4 +153,4 @@ def _make(indptr: Any, indices: Any, values: Any, labels: Any, weights: Any) -> 
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise RowError(str(error)) from None
-    return Batch(*cast("tuple[Any, Any, Any, Any, Any, Any]", arrays)[:5])
+    return Batch.canonical(*cast("tuple[Any, Any, Any, Any, Any, Any]", arrays)[:5])

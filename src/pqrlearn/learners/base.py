@@ -60,22 +60,27 @@ class Learner(ABC):
         """`margin_many` of a Batch."""
 
     def predict_one(self, x: Features) -> float:
-        return float(_core.link(self.loss, np.array([self.margin_one(x)]))[0])
+        return float(self._linked(np.array([self.margin_one(x)]))[0])
 
     def learn_many(self, X: RowsLike, y: Any = None, weights: Any = None) -> FloatArray:
         """`learn_one` for each row; returns the prediction made before each was learned."""
         if _are_dicts(X):
             return self._learn_dicts(X, y, weights)
-        return _core.link(self.loss, self.learn_margins(as_batch(X, y, weights)))
+        return self._linked(self.learn_margins(as_batch(X, y, weights)))
 
     def predict_many(self, X: RowsLike) -> FloatArray:
-        return _core.link(self.loss, self.margin_many(X))
+        return self._linked(self.margin_many(X))
 
     def margin_many(self, X: RowsLike) -> FloatArray:
         """The raw scores; predictions are their link."""
         if _are_dicts(X):
             return np.array([self.margin_one(x) for x in X], dtype=np.float64)
         return self.batch_margins(as_batch(X))
+
+    def _linked(self, margins: FloatArray) -> FloatArray:
+        """Turns margins that nobody else holds into predictions, where they are."""
+        _core.link(self.loss, margins)
+        return margins
 
     def _learn_dicts(self, X: Sequence[Features], y: Any, weights: Any) -> FloatArray:
         labels = np.zeros(0) if y is None else np.asarray(y, dtype=np.float64)

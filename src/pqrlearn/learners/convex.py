@@ -65,7 +65,7 @@ class SpectralLearner(Learner):
             raise RowError(_core.TOO_LARGE) from None
         if row[4][0] > 0:
             self._reader.keep()
-        return float(_core.link(self.loss, margins)[0])
+        return float(self._linked(margins)[0])
 
     def margin_one(self, x: Features) -> float:
         try:
