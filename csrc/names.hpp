@@ -22,11 +22,17 @@ class Names {
   // nullptr when nobody has that name.
   const std::uint32_t* find(std::string_view name) const { return find(name, hash(name)); }
 
-  // The same in two parts, so that many names can be on their way at once.
+  // The same in three parts, so that many names can be on their way at once: the bucket, the bytes
+  // that it points to, and the comparison.
   std::uint32_t prefetch(std::string_view name) const {
     const std::uint32_t mixed = hash(name);
     if (!buckets_.empty()) fetch(&buckets_[mixed & (buckets_.size() - 1)]);
     return mixed;
+  }
+  void prefetch_bytes(std::uint32_t mixed) const {
+    if (buckets_.empty()) return;
+    const Bucket& bucket = buckets_[mixed & (buckets_.size() - 1)];
+    if (bucket.begin != free) fetch(bytes_.data() + bucket.begin);
   }
   const std::uint32_t* find(std::string_view name, std::uint32_t mixed) const {
     if (buckets_.empty()) return nullptr;

@@ -45,8 +45,10 @@ class Turnstile {
 template <class Work>
 std::size_t in_parts(std::size_t size, Work work) {
   constexpr std::size_t least_part = 2048;  // rows worth a thread
-  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  const std::size_t parts = std::max<std::size_t>(1, std::min(cores, size / least_part));
+  std::size_t parts = std::max<std::size_t>(1, size / least_part);
+  if (parts > 1) {  // asking for the cores takes longer than predicting a row
+    parts = std::min<std::size_t>(parts, std::max(1u, std::thread::hardware_concurrency()));
+  }
   const auto begin = [&](std::size_t part) { return size * part / parts; };
   std::vector<std::future<std::size_t>> others;
   for (std::size_t part = 1; part < parts; ++part) {
