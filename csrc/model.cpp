@@ -195,7 +195,7 @@ void Model::plan(const Row& row, Planned& planned) const {
     } else {
       fill(place, b, [](std::size_t) { return &nowhere; });
       for (std::size_t a = 0; a < b; ++a) table.prefetch(ranks[a]);
-      planned.open.push_back(b);
+      planned.open.push_back(std::size_t{b});  // a copy: `b` itself stays in a register
     }
     const float value = values[b] * e.scale;
     fill(x, b, [&](std::size_t a) { return values[a] * value; });
