@@ -9,8 +9,10 @@ namespace {
 
 constexpr std::uint32_t largest_count = 0xFFFFFFFFu;
 
-// How many rows ahead memory is fetched: first entries, then their factors.
+// How many rows ahead memory is fetched: first entries, or what says where they are packed, then
+// those, then their factors.
 constexpr std::size_t factors_ahead = 2;
+constexpr std::size_t packed_ahead = 4;
 constexpr std::size_t entries_ahead = 6;
 
 using Linear = Kernel<Proximal<float>>;
@@ -157,6 +159,10 @@ void Difacto::prefetch(const Rows& batch, std::size_t r) const {
   if (r + entries_ahead < batch.size) {
     const Row row = batch[r + entries_ahead];
     for (std::size_t i = 0; i < row.size; ++i) entries_.prefetch(row.indices[i]);
+  }
+  if (r + packed_ahead < batch.size) {
+    const Row row = batch[r + packed_ahead];
+    for (std::size_t i = 0; i < row.size; ++i) entries_.prefetch_packed(row.indices[i]);
   }
   if (r + factors_ahead >= batch.size) return;
   const Row row = batch[r + factors_ahead];

@@ -13,9 +13,11 @@ namespace {
 // Gradients above this could overflow the square of a float after many rows.
 constexpr double largest_gradient = 1e15;
 
-// How many rows ahead ranks and linear slots are fetched; pairs when a row is
-// planned, once the ranks are there.
+// How many rows ahead ranks and linear slots are fetched, and those slots that
+// are packed, once their groups are there; pairs when a row is planned, once the
+// ranks are there.
 constexpr std::size_t features_ahead = 6;
+constexpr std::size_t packed_ahead = 3;
 
 using PairRow = HashTable<Slot<float>>;
 
@@ -125,8 +127,11 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
 template <std::size_t ahead, class Visit>
 std::size_t Model::each_row(const Rows& batch, Ring& ring, Visit visit) const {
   std::size_t planned = 0;
+  std::uint32_t packed = 0;  // a bit for each row fetched, the last one lowest: has packed slots
   for (std::size_t r = 0; r < batch.size; ++r) {
-    if (r + features_ahead < batch.size) prefetch_features(batch[r + features_ahead]);
+    packed <<= 1;
+    if (r + features_ahead < batch.size) packed |= prefetch_features(batch[r + features_ahead]);
+    if (packed >> (features_ahead - packed_ahead) & 1) prefetch_packed(batch[r + packed_ahead]);
     for (; planned < batch.size && planned <= r + ahead; ++planned) {
       plan(batch[planned], ring[planned % (ahead + 1)]);
     }
@@ -288,10 +293,17 @@ double Model::bias_weight() const {
   return std::visit([&](const auto& chosen) { return chosen.bias().weight(bias); }, optimizer);
 }
 
-void Model::prefetch_features(const Row& row) const {
-  for (std::size_t i = 0; i < row.size; ++i) linear_.prefetch(row.indices[i]);
-  if (separation_.order() == 0) return;
+// True when some linear slots are packed.
+bool Model::prefetch_features(const Row& row) const {
+  bool packed = false;
+  for (std::size_t i = 0; i < row.size; ++i) packed |= linear_.prefetch(row.indices[i]);
+  if (separation_.order() == 0) return packed;
   for (std::size_t i = 0; i < row.size; ++i) separation_.prefetch(row.indices[i]);
+  return packed;
+}
+
+void Model::prefetch_packed(const Row& row) const {
+  for (std::size_t i = 0; i < row.size; ++i) linear_.prefetch_packed(row.indices[i]);
 }
 
 // Slots that have left their initial state, in order of key.

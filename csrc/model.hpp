@@ -108,7 +108,8 @@ class Model {
   template <class Which>
   std::size_t count(Block block, Which which) const;
   void rescale(double factor);
-  void prefetch_features(const Row& row) const;
+  bool prefetch_features(const Row& row) const;
+  void prefetch_packed(const Row& row) const;
 };
 
 }  // namespace pqr

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "memory.hpp"
+#include "packed.hpp"
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -169,47 +170,55 @@ class HashTable {
   }
 };
 
-// Values by feature. Where features come thick, a chunk of them is a plain array;
-// the rest stay in a hash table. So memory follows what was seen: a single row
-// with index 2^32-1 costs one entry, and dense numbering costs one load.
+// Values by feature, in chunks. Where features come thick, a chunk is a plain array;
+// where they come thinner, its values are packed; the rest stay in a hash table. So
+// memory follows what was seen: a single row with index 2^32-1 costs one entry, and
+// dense numbering costs one load.
 template <class T>
 class Table {
  public:
-  // A chunk turns into an array once `min_fill` of its features have been made.
-  explicit Table(std::uint32_t min_fill = chunk_size / 4)
-      : min_fill_(min_fill), settle_at_(min_fill) {}
+  // A chunk turns into an array once `array_at` of its features have been made, and
+  // sooner while arrays are few.
+  explicit Table(std::uint32_t array_at = chunk_size / 4 * 3) : array_at_(array_at) {}
 
   const T* find(std::uint32_t key) const {
-    if (const T* chunk = chunk_of(key)) return chunk + (key & chunk_mask);
-    if (key == HashTable<T>::none) return has_last_ ? &last_ : nullptr;
-    return sparse_.find(key);
+    const Place place = place_of(key);
+    return place.array ? place.array + (key & chunk_mask) : find_other(place, key);
   }
 
-  // Finds or makes. `moved` turns true when pointers handed out before are void.
+  // Finds or makes. `moved` turns true when pointers handed out before are void: all of them may
+  // be. Without it those to larger keys may be.
   T* make(std::uint32_t key, bool& moved) {
-    if (T* chunk = chunk_of(key)) return chunk + (key & chunk_mask);
-    if (key == HashTable<T>::none) {
-      has_last_ = true;
-      return &last_;
-    }
-    T* found = sparse_.find(key);
+    const Place place = place_of(key);
+    if (place.array) return place.array + (key & chunk_mask);
+    T* found = const_cast<T*>(find_other(place, key));
     return found ? found : add(key, moved);
   }
 
-  void prefetch(std::uint32_t key) const {
-    if (const T* chunk = chunk_of(key)) {
-      fetch(chunk + (key & chunk_mask));
+  // Asks for the value. True when it could only ask for the group that says where that is.
+  bool prefetch(std::uint32_t key) const {
+    const Place place = place_of(key);
+    if (place.array) {
+      fetch(place.array + (key & chunk_mask));
+    } else if (place.packed) {
+      fetch(&place.packed->group(key));
+      return true;
     } else {
       sparse_.prefetch(key);
     }
+    return false;
+  }
+
+  // Asks for the value where `prefetch` has asked for the group.
+  void prefetch_packed(std::uint32_t key) const {
+    if (Chunk* packed = place_of(key).packed) fetch(Packed<T>::place(packed->group(key), key));
   }
 
   // In no order.
   template <class Visit>
   void each(Visit visit) const {
-    for (const auto& chunk : dense_) {
-      for (std::uint32_t i = 0; chunk && i < chunk_size; ++i) visit(chunk[i]);
-    }
+    for (const Place& place : places_)
+      each_of(place, [&](std::uint32_t, T& value) { visit(value); });
     sparse_.each([&](std::uint32_t, T& value) { visit(value); });
     visit(last_);
   }
@@ -222,36 +231,69 @@ class Table {
     std::sort(sparse.begin(), sparse.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
     auto next = sparse.begin();
-    for (std::size_t c = 0; c < dense_.size(); ++c) {
-      if (!dense_[c]) continue;
+    for (std::size_t c = 0; c < places_.size(); ++c) {
       const auto first = static_cast<std::uint32_t>(c << chunk_bits);
       for (; next != sparse.end() && next->first < first; ++next) visit(next->first, next->second);
-      for (std::uint32_t i = 0; i < chunk_size; ++i) visit(first + i, dense_[c][i]);
+      each_of(places_[c], [&](std::uint32_t i, const T& value) { visit(first + i, value); });
     }
     for (; next != sparse.end(); ++next) visit(next->first, next->second);
     if (has_last_) visit(HashTable<T>::none, last_);
   }
 
  private:
-  static constexpr std::uint32_t chunk_bits = 12;
-  static constexpr std::uint32_t chunk_size = 1u << chunk_bits;
-  static constexpr std::uint32_t chunk_mask = chunk_size - 1;
+  // Where the values of a chunk are; in the hash table when it has neither.
+  struct Place {
+    T* array = nullptr;
+    Chunk* packed = nullptr;
+  };
+  static constexpr std::uint32_t packed_at = 64;
+  static constexpr std::uint32_t few_arrays = 512;
 
   Arena arena_;
-  std::vector<T*> dense_;
+  std::vector<Place> places_;  // by chunk
+  Packed<T> packed_;
   HashTable<T> sparse_;
   mutable T last_{};  // of key 2^32-1, which the hash table cannot hold
   bool has_last_ = false;
-  std::uint32_t min_fill_;
-  std::uint32_t settle_at_;
+  std::uint32_t array_at_;
+  std::uint32_t arrays_ = 0;
+  std::uint32_t settle_at_ = packed_at;
 
-  T* chunk_of(std::uint32_t key) const {
+  Place place_of(std::uint32_t key) const {
     const std::size_t chunk = key >> chunk_bits;
-    return chunk < dense_.size() ? dense_[chunk] : nullptr;
+    return chunk < places_.size() ? places_[chunk] : Place{};
+  }
+
+  bool fills_array(std::uint32_t used) const {
+    return used >= array_at_ || (arrays_ < few_arrays && used >= chunk_size / 8);
+  }
+
+  const T* find_other(const Place& place, std::uint32_t key) const {
+    if (place.packed) return Packed<T>::find(place.packed->group(key), key);
+    if (key == HashTable<T>::none) return has_last_ ? &last_ : nullptr;
+    return sparse_.find(key);
+  }
+
+  template <class Visit>
+  static void each_of(const Place& place, Visit visit) {
+    if (place.packed) Packed<T>::each(*place.packed, visit);
+    for (std::uint32_t i = 0; place.array && i < chunk_size; ++i) visit(i, place.array[i]);
   }
 
   // A key that is not there.
   [[gnu::noinline]] T* add(std::uint32_t key, bool& moved) {
+    if (Chunk* packed = place_of(key).packed) {
+      if (!fills_array(packed->used)) return packed_.add(*packed, key, arena_, moved);
+      moved = true;
+      T* array = packed_.array(packed, arena_);
+      ++arrays_;
+      places_[key >> chunk_bits] = {array, nullptr};
+      return array + (key & chunk_mask);
+    }
+    if (key == HashTable<T>::none) {
+      has_last_ = true;
+      return &last_;
+    }
     if (sparse_.used() >= settle_at_) {
       settle();
       moved = true;
@@ -260,30 +302,37 @@ class Table {
     return sparse_.make(key, HashTable<T>::none, arena_, moved);
   }
 
-  // Turns the chunks that have filled up into arrays.
+  // Takes the chunks that have filled up out of the hash table. The last chunk stays there: the
+  // value of key 2^32-1 is beside it.
   void settle() {
     std::vector<std::uint32_t> chunks;
     chunks.reserve(sparse_.used());
     sparse_.each([&](std::uint32_t key, const T&) { chunks.push_back(key >> chunk_bits); });
     std::sort(chunks.begin(), chunks.end());
+    std::uint32_t left = 0;
     for (auto first = chunks.begin(); first != chunks.end();) {
       const auto last = std::upper_bound(first, chunks.end(), *first);
-      if (last - first >= static_cast<std::ptrdiff_t>(min_fill_)) {
-        if (*first >= dense_.size()) dense_.resize(*first + 1);
-        dense_[*first] = arena_.take<T>(chunk_size);
+      const auto used = static_cast<std::uint32_t>(last - first);
+      if (used < packed_at || *first == HashTable<T>::none >> chunk_bits) {
+        left += used;
+      } else {
+        if (*first >= places_.size()) places_.resize(*first + 1);
+        Place& place = places_[*first];
+        if (fills_array(used)) {
+          place.array = packed_.array(arena_);
+          ++arrays_;
+        } else {
+          place.packed = packed_.chunk(arena_);
+        }
       }
       first = last;
     }
     HashTable<T> rest;
-    rest.reserve(sparse_.used());
+    rest.reserve(left);
+    std::swap(rest, sparse_);
     bool moved = false;
-    sparse_.each([&](std::uint32_t key, const T& value) {
-      T* chunk = chunk_of(key);
-      *(chunk ? chunk + (key & chunk_mask) : rest.make(key, HashTable<T>::none, arena_, moved)) =
-          value;
-    });
-    sparse_ = std::move(rest);
-    settle_at_ = std::max(min_fill_, 2 * sparse_.used());
+    rest.each([&](std::uint32_t key, const T& value) { *make(key, moved) = value; });
+    settle_at_ = std::max(packed_at, 2 * left);
   }
 };
 

@@ -1,0 +1,142 @@
+// Tables by feature against std::map, for the address sanitizer: whatever keys come, each has a
+// value of its own, and pointers hold for as long as they should. test_table.py builds and runs it.
+//
+// Exit codes: 0 done, otherwise the number of the check that failed.
+
+#include "table.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace {
+
+constexpr std::uint32_t last = 0xFFFFFFFFu;
+
+// 4, 8, 12 and 16 bytes, as the tables of the core have.
+template <std::size_t size>
+struct Value {
+  std::uint32_t words[size] = {};
+  bool operator==(const Value& other) const {
+    return std::equal(std::begin(words), std::end(words), std::begin(other.words));
+  }
+};
+
+template <class T>
+class Pair {
+ public:
+  explicit Pair(std::uint32_t array_at) : table_(array_at) {}
+
+  // A row of rising keys: makes them all, and writes through the pointers.
+  void learn(std::vector<std::uint32_t> keys) {
+    std::sort(keys.begin(), keys.end());
+    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+    std::vector<T*> places(keys.size());
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        table_.prefetch(keys[i]);
+        table_.prefetch_packed(keys[i]);
+        places[i] = table_.make(keys[i], moved);
+      }
+    }
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      T& expected = map_[keys[i]];
+      require(1, *places[i] == expected);
+      for (std::uint32_t& word : expected.words) word = ++written_;
+      *places[i] = expected;
+    }
+  }
+
+  void check() const {
+    for (const auto& [key, value] : map_) {
+      const T* found = table_.find(key);
+      require(2, found != nullptr && *found == value);
+      for (const std::uint32_t near : {key - 1, key + 1, key ^ 64, key ^ 4096}) {
+        const T* other = table_.find(near);
+        require(3, map_.count(near) > 0 || other == nullptr || *other == T{});
+      }
+    }
+    auto next = map_.begin();
+    std::int64_t before = -1;
+    table_.each_sorted([&](std::uint32_t key, const T& value) {
+      require(4, before < std::int64_t{key});
+      before = key;
+      if (value == T{}) return;
+      require(5, next != map_.end() && next->first == key && next->second == value);
+      ++next;
+    });
+    require(6, next == map_.end());
+    std::uint64_t sum = 0, expected = 0;
+    table_.each([&](const T& value) { sum += value.words[0]; });
+    for (const auto& [key, value] : map_) expected += value.words[0];
+    require(7, sum == expected);
+  }
+
+  static void require(int number, bool good) {
+    if (!good && failed == 0) failed = number;
+  }
+  static int failed;
+
+ private:
+  pqr::Table<T> table_;
+  std::map<std::uint32_t, T> map_;
+  std::uint32_t written_ = 0;
+};
+template <class T>
+int Pair<T>::failed = 0;
+
+// Keys of a row: up to `most` of them, each `first` plus less than `range`.
+struct Shape {
+  std::uint32_t first, range, rows, most;
+};
+
+template <class T>
+int run(std::uint32_t array_at) {
+  const Shape shapes[] = {
+      {0, 10'000, 3'000, 20},            // until nearly all occur
+      {0, last, 1'000, 10},              // far apart
+      {5'000'000, 100'000, 5'000, 12},   // in between
+      {last - 5'000, 5'001, 2'000, 12},  // at the end, with 2^32-1
+      {4096 * 1000 - 70, 140, 200, 5},   // across the border of two chunks
+      {1u << 31, 4096, 1'000, 6},        // one chunk alone
+  };
+  std::mt19937 random(7);
+  const auto below = [&](std::uint32_t end) { return static_cast<std::uint32_t>(random()) % end; };
+  Pair<T> mixed(array_at);
+  mixed.learn({last});  // before its chunk fills up
+  for (const Shape& shape : shapes) {
+    Pair<T> alone(array_at);
+    for (std::uint32_t r = 0; r < shape.rows; ++r) {
+      std::vector<std::uint32_t> keys(below(shape.most) + 1);
+      for (std::uint32_t& key : keys) key = shape.first + below(shape.range);
+      alone.learn(keys);
+      mixed.learn(std::move(keys));
+      if ((r & (r - 1)) == 0) alone.check();
+    }
+    alone.check();
+    mixed.check();
+  }
+  // In order, as a model is loaded.
+  Pair<T> rising(array_at);
+  for (std::uint32_t key = 0; key < 40'000; key += 1 + below(1 + key / 4096)) {
+    rising.learn({key});
+  }
+  rising.learn({last});
+  rising.check();
+  return Pair<T>::failed;
+}
+
+}  // namespace
+
+int main() {
+  for (const int code :
+       {run<Value<1>>(64), run<Value<2>>(3072), run<Value<3>>(3072), run<Value<4>>(4096)}) {
+    if (code != 0) return code;
+  }
+}
