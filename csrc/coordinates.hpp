@@ -39,7 +39,7 @@ struct Coordinates {
 
   std::size_t padded() const { return (size + lanes - 1) / lanes * lanes; }
 
-  // Takes the slots from their places, and pads with nothing. Between one slot and the next it
+  // Takes the slots from their places, and pads. Between one slot and the next it
   // asks for one of a row to come, whose places are known from `first` on: memory answers many at
   // a time, but not all at once.
   void gather(const Coordinates& coming, std::size_t first) {
@@ -56,7 +56,12 @@ struct Coordinates {
     }
     for (std::size_t rest = i; rest < fetches; ++rest) fetch(fetched[rest]);
     for (; i < size; ++i) std::memcpy(to + i, from[i], sizeof *to);
-    for (; i < padded(); ++i) {
+    pad();
+  }
+
+  // With nothing.
+  void pad() {
+    for (std::size_t i = size; i < padded(); ++i) {
       x[i] = 0.0f;
       slots[i] = {};
     }

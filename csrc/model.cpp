@@ -113,6 +113,7 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
   Ring ring;
   return std::visit(
       [&](const auto& chosen) {
+        if (separation_.order() == 0) return margin_linear(chosen, batch, margins);
         return each_row<planned_ahead>(batch, ring,
                                        [&](Planned& row, const Planned& coming, std::size_t r) {
                                          margins[r] = margin_row(chosen, row, coming);
@@ -122,16 +123,36 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
       optimizer);
 }
 
+// Without high features there is nothing to plan.
+template <class Optimizer>
+std::size_t Model::margin_linear(const Optimizer& chosen, const Rows& batch,
+                                 double* margins) const {
+  Coordinates c;
+  std::uint32_t packed = 0;
+  for (std::size_t r = 0; r < batch.size; ++r) {
+    prefetch(batch, r, packed);
+    const Row row = batch[r];
+    c.resize(row.size);
+    for (std::size_t i = 0; i < row.size; ++i) {
+      const Slot<float>* slot = linear_.find(row.indices[i]);
+      c.slots[i] = slot ? *slot : Slot<float>{};
+    }
+    std::copy_n(row.values, row.size, c.x.data());
+    c.pad();
+    margins[r] = weigh(chosen, c);
+    if (!std::isfinite(margins[r])) return r;
+  }
+  return batch.size;
+}
+
 // Visits rows in order, with memory on its way for those ahead, until a visit
 // returns false. Returns how many returned true.
 template <std::size_t ahead, class Visit>
 std::size_t Model::each_row(const Rows& batch, Ring& ring, Visit visit) const {
   std::size_t planned = 0;
-  std::uint32_t packed = 0;  // a bit for each row fetched, the last one lowest: has packed slots
+  std::uint32_t packed = 0;
   for (std::size_t r = 0; r < batch.size; ++r) {
-    packed <<= 1;
-    if (r + features_ahead < batch.size) packed |= prefetch_features(batch[r + features_ahead]);
-    if (packed >> (features_ahead - packed_ahead) & 1) prefetch_packed(batch[r + packed_ahead]);
+    prefetch(batch, r, packed);
     for (; planned < batch.size && planned <= r + ahead; ++planned) {
       plan(batch[planned], ring[planned % (ahead + 1)]);
     }
@@ -291,6 +312,14 @@ void Model::rescale(double factor) {
 double Model::bias_weight() const {
   if (!settings_.bias) return 0.0;
   return std::visit([&](const auto& chosen) { return chosen.bias().weight(bias); }, optimizer);
+}
+
+// Asks for what the rows after row r need. `packed` has a bit for each row, the last one lowest: it
+// has packed slots, whose place is only known once their groups are there.
+void Model::prefetch(const Rows& batch, std::size_t r, std::uint32_t& packed) const {
+  packed <<= 1;
+  if (r + features_ahead < batch.size) packed |= prefetch_features(batch[r + features_ahead]);
+  if (packed >> (features_ahead - packed_ahead) & 1) prefetch_packed(batch[r + packed_ahead]);
 }
 
 // True when some linear slots are packed.

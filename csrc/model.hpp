@@ -95,6 +95,8 @@ class Model {
   bool learn_newcomers(Optimizer& optimizer, Planned& planned, double label, float weight,
                        double& margin);
   template <class Optimizer>
+  std::size_t margin_linear(const Optimizer& optimizer, const Rows& batch, double* margins) const;
+  template <class Optimizer>
   double margin_row(const Optimizer& optimizer, Planned& planned, const Planned& coming) const;
   template <class Slots>
   static void collect(Planned& planned, const Planned& coming, Slots slots);
@@ -108,6 +110,7 @@ class Model {
   template <class Which>
   std::size_t count(Block block, Which which) const;
   void rescale(double factor);
+  void prefetch(const Rows& batch, std::size_t r, std::uint32_t& packed) const;
   bool prefetch_features(const Row& row) const;
   void prefetch_packed(const Row& row) const;
 };

@@ -21,7 +21,7 @@ from pqrlearn import _core, modelfile
 from pqrlearn.cache import CacheReader, is_cache
 from pqrlearn.errors import Corrupt, HyperError, NotAModel, RowError
 from pqrlearn.hyper import MAX_ORDER, SAMPLE_ROWS, check_whole
-from pqrlearn.readers import LibsvmReader, open_source
+from pqrlearn.readers import LibsvmReader, ahead, open_source
 from pqrlearn.rows import Batch
 
 KIND = "separation"
@@ -178,7 +178,7 @@ class Counts:
             )
             return readers[-1].batches()
 
-        counts = Counts.of(sample(paths, sample_rows, read))
+        counts = Counts.of(ahead(sample(paths, sample_rows, read)))
         counts.bad_rows = sum(reader.bad_rows for reader in readers)
         return counts
 
