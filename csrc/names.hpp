@@ -26,12 +26,12 @@ class Names {
   // that it points to, and the comparison.
   std::uint32_t prefetch(std::string_view name) const {
     const std::uint32_t mixed = hash(name);
-    if (!buckets_.empty()) fetch(&buckets_[mixed & (buckets_.size() - 1)]);
+    if (!buckets_.empty()) fetch(&buckets_[mixed & mask_]);
     return mixed;
   }
   void prefetch_bytes(std::uint32_t mixed) const {
     if (buckets_.empty()) return;
-    const Bucket& bucket = buckets_[mixed & (buckets_.size() - 1)];
+    const Bucket& bucket = buckets_[mixed & mask_];
     if (bucket.begin != free) fetch(bytes_.data() + bucket.begin);
   }
   const std::uint32_t* find(std::string_view name, std::uint32_t mixed) const {
@@ -84,6 +84,7 @@ class Names {
   std::string bytes_;  // all names, one after the other
   std::vector<std::uint64_t> ends_;
   std::vector<Bucket> buckets_;    // at most half of them taken
+  std::size_t mask_ = 0;           // their number less one
   Table<std::uint32_t> by_index_;  // entry + 1
   std::uint64_t next_feature_ = 0;
 
@@ -92,25 +93,38 @@ class Names {
     return {bytes_.data() + begin, static_cast<std::size_t>(ends_[entry] - begin)};
   }
 
-  // Eight bytes at a time, each mixed in by a multiplication.
+  // Eight bytes at a time, each mixed in by a multiplication; the last ones may be among those
+  // before, or, of a short name, the same four twice.
   static std::uint32_t hash(std::string_view name) {
     std::uint64_t h = name.size();
     const char* at = name.data();
-    std::size_t left = name.size();
-    for (; left >= 8; at += 8, left -= 8) h = mix(h, at, 8);
-    return static_cast<std::uint32_t>(left > 0 ? mix(h, at, left) : h);
+    const char* const end = at + name.size();
+    if (name.size() >= 8) {
+      for (; end - at > 8; at += 8) h = mix(h, word<std::uint64_t>(at));
+      return static_cast<std::uint32_t>(mix(h, word<std::uint64_t>(end - 8)));
+    }
+    std::uint64_t few = 0;
+    if (name.size() >= 4) {
+      few = std::uint64_t{word<std::uint32_t>(at)} << 32 | word<std::uint32_t>(end - 4);
+    } else {
+      for (; at != end; ++at) few = few << 8 | static_cast<unsigned char>(*at);
+    }
+    return static_cast<std::uint32_t>(mix(h, few));
   }
-  static std::uint64_t mix(std::uint64_t h, const char* at, std::size_t size) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, at, size);
+  static std::uint64_t mix(std::uint64_t h, std::uint64_t word) {
     h = (h ^ word) * 0x9E3779B97F4A7C15ull;
     return h ^ (h >> 29);
+  }
+  template <class Word>
+  static Word word(const char* at) {
+    Word read;
+    std::memcpy(&read, at, sizeof read);
+    return read;
   }
 
   // Where the name is, or where it would go.
   std::size_t place(std::string_view name, std::uint32_t mixed) const {
-    const std::size_t mask = buckets_.size() - 1;
-    for (std::size_t at = mixed & mask;; at = (at + 1) & mask) {
+    for (std::size_t at = mixed & mask_;; at = (at + 1) & mask_) {
       const Bucket& bucket = buckets_[at];
       if (bucket.begin == free) return at;
       if (bucket.hash == mixed && bucket.length == name.size() &&
@@ -123,11 +137,11 @@ class Names {
   void grow() {
     std::vector<Bucket> smaller(buckets_.empty() ? 16 : 2 * buckets_.size());
     smaller.swap(buckets_);
-    const std::size_t mask = buckets_.size() - 1;
+    mask_ = buckets_.size() - 1;
     for (const Bucket& bucket : smaller) {
       if (bucket.begin == free) continue;
-      std::size_t at = bucket.hash & mask;
-      while (buckets_[at].begin != free) at = (at + 1) & mask;
+      std::size_t at = bucket.hash & mask_;
+      while (buckets_[at].begin != free) at = (at + 1) & mask_;
       buckets_[at] = bucket;
     }
   }

@@ -14,20 +14,25 @@ constexpr std::size_t few_keys = 64;
 // Returns whether they do.
 inline bool places_in_order(const std::uint32_t* keys, std::size_t size, std::uint32_t* places) {
   using Four = std::int32_t __attribute__((vector_size(16)));
-  std::int32_t flipped[few_keys + 4];  // vectors compare with a sign
+  constexpr std::size_t fours = 4;                  // that are compared with a key at a time
+  std::int32_t flipped[few_keys + 4 * fours] = {};  // vectors compare with a sign
   for (std::size_t i = 0; i < size; ++i) {
     flipped[i] = static_cast<std::int32_t>(keys[i] ^ 0x80000000u);
   }
-  for (std::size_t i = size; i < size + 3; ++i) flipped[i] = 0;
-  std::size_t sum = 0;
-  for (std::size_t first = 0; first < size; first += 4) {
-    Four mine, smaller{};
-    std::memcpy(&mine, flipped + first, sizeof mine);
-    for (std::size_t i = 0; i < size; ++i) smaller -= flipped[i] < mine;
-    for (std::size_t l = 0; l < 4 && first + l < size; ++l) {
-      places[first + l] = static_cast<std::uint32_t>(smaller[l]);
-      sum += places[first + l];
+  std::uint32_t found[few_keys + 4 * fours];
+  for (std::size_t first = 0; first < size; first += 4 * fours) {
+    Four mine[fours], smaller[fours] = {};
+    std::memcpy(mine, flipped + first, sizeof mine);
+    for (std::size_t i = 0; i < size; ++i) {
+      const std::int32_t key = flipped[i];
+      for (std::size_t f = 0; f < fours; ++f) smaller[f] -= key < mine[f];
     }
+    std::memcpy(found + first, smaller, sizeof smaller);
+  }
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    places[i] = found[i];
+    sum += found[i];
   }
   return size == 0 || sum == size * (size - 1) / 2;
 }

@@ -83,7 +83,7 @@ class DictRow {
     }
     for (const Asked& asked : asked_) names.prefetch_bytes(asked.hash);
     for (const Asked& asked : asked_) {
-      const std::string_view name(text_.data() + asked.begin, asked.length);
+      const std::string_view name = this->name(asked);
       if (const std::uint32_t* index = names.find(name, asked.hash)) {
         row_.push(*index, asked.amount);
       } else {
@@ -92,9 +92,9 @@ class DictRow {
     }
     std::sort(unknown_.begin(), unknown_.end());
     next_feature_ = std::max(next_feature, names.next_feature());
-    for (const std::uint32_t index : row_.indices) {  // numbers may stand beside names
-      next_feature_ = std::max(next_feature_, std::uint64_t{index} + 1);
-    }
+    std::uint32_t largest = 0;  // numbers may stand beside names
+    for (const std::uint32_t index : row_.indices) largest = std::max(largest, index);
+    if (!row_.indices.empty()) next_feature_ = std::max(next_feature_, std::uint64_t{largest} + 1);
     new_names_ = 0;
     for (std::size_t n = 0; n < unknown_.size(); ++n) {
       if (n == 0 || unknown_[n].first != unknown_[n - 1].first) ++new_names_;
@@ -126,12 +126,28 @@ class DictRow {
   std::uint64_t next_feature_ = 0;
   std::uint64_t new_names_ = 0;
   struct Asked {
-    std::size_t begin, length;  // of a name, in text_
+    const char* own;    // where the name is, in its key; nullptr when it is in text_
+    std::size_t begin;  // where it is there
+    std::size_t length;
     std::uint32_t hash;
     float amount;
   };
   std::string text_;
   std::vector<Asked> asked_;
+
+  std::string_view name(const Asked& asked) const {
+    return {asked.own ? asked.own : text_.data() + asked.begin, asked.length};
+  }
+
+  // Keys may be gone after a value's own code has run: their names are then needed here.
+  void copy_names() {
+    for (Asked& asked : asked_) {
+      if (!asked.own) continue;
+      asked.begin = text_.size();
+      text_.append(asked.own, asked.length);
+      asked.own = nullptr;
+    }
+  }
 
   void add(PyObject* key, PyObject* value, const Names& names) {
     if (value == Py_None) return;
@@ -154,21 +170,23 @@ class DictRow {
                             ": a feature is a str (a name) or an int (an index)")
                                .c_str());
     }
-    const std::size_t begin = text_.size();
-    float amount = 1.0f;
     if (PyUnicode_Check(value)) {
+      const std::size_t begin = text_.size();
       text_.append(utf8(key)).append(1, '=').append(utf8(value));
-    } else {
-      amount = number(key, value);
-      text_.append(utf8(key));
+      const std::size_t length = text_.size() - begin;
+      const std::uint32_t hash = names.prefetch({text_.data() + begin, length});
+      asked_.push_back({nullptr, begin, length, hash, 1.0f});
+      return;
     }
+    const float amount = number(key, value);
     if (amount == 0.0f) return;
-    const std::size_t length = text_.size() - begin;
-    const std::uint32_t hash = names.prefetch({text_.data() + begin, length});
-    asked_.push_back({begin, length, hash, amount});
+    const std::string_view name = utf8(key);
+    asked_.push_back({name.data(), 0, name.size(), names.prefetch(name), amount});
   }
 
-  static float number(PyObject* key, PyObject* value) {
+  float number(PyObject* key, PyObject* value) {
+    const bool plain = PyFloat_Check(value) || PyLong_CheckExact(value) || PyBool_Check(value);
+    if (!plain) copy_names();
     const double amount = PyFloat_AsDouble(value);
     if (amount == -1.0 && PyErr_Occurred()) {
       PyErr_Clear();
