@@ -5,24 +5,14 @@
 
 #include <cstddef>
 
+#include "avx2.hpp"
 #include "optim.hpp"
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define PQR_AVX2 __attribute__((target("avx2")))
-#endif
 #define PQR_INLINE inline __attribute__((always_inline))
 
 namespace pqr {
 
 constexpr std::size_t lanes = 8;  // arrays are padded to a multiple of it, with x = 0
-
-inline bool has_avx2() {
-#ifdef PQR_AVX2
-  return __builtin_cpu_supports("avx2") != 0;
-#else
-  return false;
-#endif
-}
 
 // The row's sum: `lanes` strided partial sums, then a fixed tree.
 PQR_INLINE double sum_of_products(const float* w, const float* x, std::size_t size) {

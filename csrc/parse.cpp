@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "number.hpp"
+#include "ones.hpp"
 
 namespace pqr {
 namespace {
@@ -47,6 +48,7 @@ class LineReader {
   const char* const limit_;
   const bool clicks_;
   const char* end_ = nullptr;
+  OnesReader ones_;
 
   bool at_end(const char* p) const { return p == end_ || *p == '#'; }
 
@@ -88,7 +90,8 @@ class LineReader {
       indices.resize(most);
       values.resize(most);
     }
-    size = 0;
+    size = ones_.read(p, end_, limit_, indices.data(), values.data());
+    if (size != 0) return true;
     for (p = skip_separators(p, end_); !at_end(p); p = skip_separators(p, end_)) {
       p = read_run(p);
       if (p == nullptr) return false;
@@ -221,7 +224,7 @@ Parsed parse_libsvm(const char* text, std::size_t size, bool last, bool clicks, 
                     std::int64_t first_line, RowBuffer& rows, std::vector<BadRow>& bad) {
   const char* const limit = text + size;
   LineReader reader(limit, clicks);
-  if (rows.rows() == 0) rows.reserve(size / 128, size / 8);
+  if (rows.rows() == 0) rows.reserve(size / 64, size / 6);
   std::int64_t line = first_line;
   const char* begin = text;
   while (begin != limit) {

@@ -45,12 +45,30 @@ struct Rows {
   }
 };
 
-// A canonical row can be learned as it is. Loops that look at all of it vectorise.
+// A canonical row can be learned as it is. Neighbours are looked at four at a time, some of the
+// last ones twice: rows are too short for loops that leave a remainder.
 inline bool is_canonical(const std::uint32_t* indices, const float* values, std::size_t size) {
-  std::uint32_t bad = 0;
-  for (std::size_t i = 1; i < size; ++i) bad |= std::uint32_t{indices[i] <= indices[i - 1]};
-  for (std::size_t i = 0; i < size; ++i) bad |= std::uint32_t{values[i] == 0.0f};
-  return bad == 0;
+  using Indices = std::uint32_t __attribute__((vector_size(16)));
+  using Values = float __attribute__((vector_size(16)));
+  constexpr std::size_t four = 4;
+  if (size <= four) {
+    bool good = size == 0 || values[0] != 0.0f;
+    for (std::size_t i = 1; i < size; ++i) {
+      good &= (indices[i] > indices[i - 1]) & (values[i] != 0.0f);
+    }
+    return good;
+  }
+  auto bad = Values{values[0], 1.0f, 1.0f, 1.0f} == 0.0f;
+  for (std::size_t i = 1; i < size; i += four) {
+    const std::size_t first = std::min(i, size - four);
+    Indices before, index;
+    Values value;
+    std::memcpy(&before, indices + first - 1, sizeof before);
+    std::memcpy(&index, indices + first, sizeof index);
+    std::memcpy(&value, values + first, sizeof value);
+    bad |= (index <= before) | (value == 0.0f);
+  }
+  return (bad[0] | bad[1] | bad[2] | bad[3]) == 0;
 }
 
 inline bool is_good(const Row& row) {

@@ -144,6 +144,27 @@ def test_random_text_is_read_as_the_reference_reads_it(text: bytes) -> None:
     assert read(text) == reference(text)
 
 
+odd = st.sampled_from([":1", "/:1", "5:2", "5:11", "5: 1", "5", "123456789:1", "5:1 ", "5:1\t6:1"])
+ones = st.integers(0, 10**8 - 1) | st.integers(0, 999)
+
+
+@given(
+    st.lists(ones.map("{}:1".format), min_size=1, max_size=40),
+    st.lists(st.tuples(st.integers(0, 40), odd), max_size=1),
+    line_ends,
+)
+def test_a_row_of_ones_is_read_alike_with_and_without_text_after_it(
+    tokens: list[str], oddities: list[tuple[int, str]], end: str
+) -> None:
+    for place, token in oddities:
+        tokens.insert(place, token)
+    row = f"1 {' '.join(tokens)}{end}".encode()
+    alone = _core.parse_libsvm(row, True, True, 1, False)  # too near to the end for vectors
+    (*arrays, _, _, bad) = _core.parse_libsvm(row + b"#" * 64, True, True, 1, False)
+    assert [a.tobytes() for a in arrays] == [a.tobytes() for a in alone[:6]]
+    assert bad == alone[8]
+
+
 @given(
     st.from_regex(
         r"[+-]?([0-9]{1,12}(\.[0-9]{0,12})?|\.[0-9]{1,12})(e[+-]?[0-9]{1,2})?", fullmatch=True

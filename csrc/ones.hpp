@@ -1,0 +1,123 @@
+// The features of a row in which all values are 1, as in most rows of clicks: " 17:1 420:1". The
+// colons are found first, 64 bytes at a time. The numbers before them are then read four at a time,
+// and none waits for where the one before it ends.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "avx2.hpp"
+#include "number.hpp"
+
+#ifdef PQR_AVX2
+#include <immintrin.h>
+#endif
+
+namespace pqr {
+
+class OnesReader {
+ public:
+  // How many features stand between p and `end`. 0, and anything may be in the arrays, when they
+  // are few or very many, or not all ones with an index of up to eight digits after a single space,
+  // or when fewer than 64 bytes from `end` to `limit` may be read.
+  std::size_t read(const char* p, const char* end, const char* limit, std::uint32_t* indices,
+                   float* values) {
+#ifdef PQR_AVX2
+    const auto bytes = static_cast<std::size_t>(end - p);
+    if (!avx2_ || bytes < 16 || bytes > longest || limit - end < 64) return 0;
+    if (*p != ' ' || end[-2] != ':' || end[-1] != '1') return 0;
+    const std::size_t count = find_starts(p + 1, bytes - 3);
+    if (count < 4 || count > bytes / 4) return 0;  // " 1:1" is the shortest
+    return read_indices(p + 1, count, indices, values) ? count : 0;
+#else
+    return (void)p, (void)end, (void)limit, (void)indices, (void)values, 0;
+#endif
+  }
+
+#ifdef PQR_AVX2
+ private:
+  const bool avx2_ = has_avx2();
+  static constexpr std::size_t longest = std::size_t{1} << 14;
+  std::array<std::uint32_t, longest / 3 + 1> starts_;  // the features', and where one more would be
+
+  // Counts the features up to the one whose colon is the last. 0 when the value of another is not
+  // 1, or not followed by a space.
+  PQR_AVX2 std::size_t find_starts(const char* begin, std::size_t last) {
+    std::uint32_t* start = starts_.data();
+    *start = 0;
+    for (std::size_t at = 0; at < last; at += 64) {
+      const char* const p = begin + at;
+      const std::uint64_t ones = equal(p + 1, '1') & equal(p + 2, ' ');
+      std::uint64_t colons = equal(p, ':');
+      if (last - at < 64) colons &= (std::uint64_t{1} << (last - at)) - 1;
+      if ((colons & ~ones) != 0) return 0;
+      for (; colons != 0; colons &= colons - 1) {
+        *++start = static_cast<std::uint32_t>(at + lowest_bit(colons) + 3);
+      }
+    }
+    *++start = static_cast<std::uint32_t>(last + 3);
+    return static_cast<std::size_t>(start - starts_.data());
+  }
+
+  // Which of 64 bytes are `c`, the first one lowest.
+  PQR_AVX2 static std::uint64_t equal(const char* p, char c) {
+    std::uint64_t bits = 0;
+    for (int half = 0; half < 2; ++half) {
+      const __m256i same = _mm256_cmpeq_epi8(load(p + 32 * half), _mm256_set1_epi8(c));
+      bits |= std::uint64_t{static_cast<std::uint32_t>(_mm256_movemask_epi8(same))} << 32 * half;
+    }
+    return bits;
+  }
+
+  // Four at a time, some of the last ones twice. False when an index has no digits, more than
+  // eight, or anything else in it.
+  PQR_AVX2 bool read_indices(const char* begin, std::size_t count, std::uint32_t* indices,
+                             float* values) const {
+    __m128i shifts = _mm_setzero_si128();
+    __m256i largest = _mm256_setzero_si256();
+    for (std::size_t i = 0; i < count; i += 4) {
+      const std::size_t first = std::min(i, count - 4);
+      const std::uint32_t* const start = starts_.data() + first;
+      // What follows the digits is shifted out of their eight bytes; three of it belong to ":1 ".
+      const __m128i bytes = _mm_sub_epi32(load_four(start + 1), load_four(start));
+      const __m128i shift = _mm_sub_epi32(_mm_set1_epi32(8 * 11), _mm_slli_epi32(bytes, 3));
+      const __m256i text = _mm256_xor_si256(load_words(begin, start), _mm256_set1_epi8('0'));
+      const __m256i digits = _mm256_sllv_epi64(text, _mm256_cvtepu32_epi64(shift));
+      shifts = _mm_or_si128(shifts, shift);
+      largest = _mm256_max_epu8(largest, digits);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(indices + first), eight_digits_each(digits));
+      _mm_storeu_ps(values + first, _mm_set1_ps(1.0f));
+    }
+    const __m256i others = _mm256_subs_epu8(largest, _mm256_set1_epi8(9));
+    return _mm_testz_si128(shifts, _mm_set1_epi32(~(7 * 8))) && _mm256_testz_si256(others, others);
+  }
+
+  // The numbers that four times eight digits spell: pairs, then fours, then all eight.
+  PQR_AVX2 static __m128i eight_digits_each(__m256i digits) {
+    const __m256i twos = _mm256_maddubs_epi16(digits, _mm256_set1_epi16(10 | 1 << 8));
+    const __m256i fours = _mm256_madd_epi16(twos, _mm256_set1_epi32(100 | 1 << 16));
+    const __m256i close = _mm256_packus_epi32(fours, fours);  // in the first half of each half
+    const __m256i eights = _mm256_madd_epi16(close, _mm256_set1_epi32(10000 | 1 << 16));
+    return _mm256_castsi256_si128(_mm256_permute4x64_epi64(eights, 0 | 2 << 2));
+  }
+
+  PQR_AVX2 static __m256i load(const char* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  PQR_AVX2 static __m128i load_four(const std::uint32_t* p) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  }
+
+  // Eight bytes from each of four places.
+  PQR_AVX2 static __m256i load_words(const char* begin, const std::uint32_t* at) {
+    long long words[4];
+    for (int w = 0; w < 4; ++w) std::memcpy(words + w, begin + at[w], sizeof words[w]);
+    return _mm256_set_epi64x(words[3], words[2], words[1], words[0]);
+  }
+#endif
+};
+
+}  // namespace pqr
