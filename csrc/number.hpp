@@ -146,10 +146,6 @@ Number<Float> read_number(const char* p, const char* end) {
   const bool negative = p != end && *p == '-';
   if (p != end && (*p == '-' || *p == '+')) ++p;
   Float value = 0;
-  if (p != end && is_digit(*p) && ends_token(p + 1, end)) {  // most labels, many values
-    value = static_cast<Float>(*p - '0');
-    return {negative ? -value : value, Trouble::none, p + 1};
-  }
   const char* next = short_decimal(p, end, value);
   if (next == nullptr) {
     if (same_word(p, end, "nan") || same_word(p, end, "inf") || same_word(p, end, "infinity")) {

@@ -1,4 +1,4 @@
-// The features of a row in which all values are 1, as in most rows of clicks: " 17:1 420:1". The
+// Runs of features whose value is 1, of which most rows of clicks consist: "17:1 420:1 ". The
 // colons are found first, 64 bytes at a time. The numbers before them are then read four at a time,
 // and none waits for where the one before it ends.
 #pragma once
@@ -20,20 +20,26 @@ namespace pqr {
 
 class OnesReader {
  public:
-  // How many features stand between p and `end`. 0, and anything may be in the arrays, when they
-  // are few or very many, or not all ones with an index of up to eight digits after a single space,
-  // or when fewer than 64 bytes from `end` to `limit` may be read.
-  std::size_t read(const char* p, const char* end, const char* limit, std::uint32_t* indices,
-                   float* values) {
+  struct Run {
+    std::size_t count;
+    const char* next;
+  };
+
+  // The ones from p on that have up to eight digits and a single space, or the end, after them.
+  // None are found, and anything may be in the arrays, when they are few, when one of them has
+  // another index, when the row is very long, or when fewer than 64 bytes from `end` to `limit` may
+  // be read.
+  Run read(const char* p, const char* end, const char* limit, std::uint32_t* indices,
+           float* values) {
 #ifdef PQR_AVX2
     const auto bytes = static_cast<std::size_t>(end - p);
-    if (!avx2_ || bytes < 16 || bytes > longest || limit - end < 64) return 0;
-    if (*p != ' ' || end[-2] != ':' || end[-1] != '1') return 0;
-    const std::size_t count = find_starts(p + 1, bytes - 3);
-    if (count < 4 || count > bytes / 4) return 0;  // " 1:1" is the shortest
-    return read_indices(p + 1, count, indices, values) ? count : 0;
+    if (!avx2_ || bytes < 32 || bytes > longest || limit - end < 64) return {0, p};
+    const std::size_t count = find_starts(p, bytes);
+    if (count < 4 || count > (bytes + 1) / 4) return {0, p};  // "1:1 " is the shortest
+    if (!read_indices(p, count, indices, values)) return {0, p};
+    return {count, std::min(p + starts_[count], end)};
 #else
-    return (void)p, (void)end, (void)limit, (void)indices, (void)values, 0;
+    return (void)end, (void)limit, (void)indices, (void)values, Run{0, p};
 #endif
   }
 
@@ -43,22 +49,25 @@ class OnesReader {
   static constexpr std::size_t longest = std::size_t{1} << 14;
   std::array<std::uint32_t, longest / 3 + 1> starts_;  // the features', and where one more would be
 
-  // Counts the features up to the one whose colon is the last. 0 when the value of another is not
-  // 1, or not followed by a space.
-  PQR_AVX2 std::size_t find_starts(const char* begin, std::size_t last) {
+  // Counts the features before the first one whose value is not 1.
+  PQR_AVX2 std::size_t find_starts(const char* begin, std::size_t bytes) {
+    const std::size_t last = bytes - 2;  // where the colon of a one at the end is
     std::uint32_t* start = starts_.data();
     *start = 0;
-    for (std::size_t at = 0; at < last; at += 64) {
+    std::uint64_t others = 0;
+    for (std::size_t at = 0; at < last && others == 0; at += 64) {
       const char* const p = begin + at;
-      const std::uint64_t ones = equal(p + 1, '1') & equal(p + 2, ' ');
       std::uint64_t colons = equal(p, ':');
       if (last - at < 64) colons &= (std::uint64_t{1} << (last - at)) - 1;
-      if ((colons & ~ones) != 0) return 0;
+      others = colons & ~(equal(p + 1, '1') & equal(p + 2, ' '));
+      if (others != 0) colons &= (others - 1) & ~others;
       for (; colons != 0; colons &= colons - 1) {
         *++start = static_cast<std::uint32_t>(at + lowest_bit(colons) + 3);
       }
     }
-    *++start = static_cast<std::uint32_t>(last + 3);
+    if (others == 0 && begin[last] == ':' && begin[last + 1] == '1') {
+      *++start = static_cast<std::uint32_t>(last + 3);
+    }
     return static_cast<std::size_t>(start - starts_.data());
   }
 

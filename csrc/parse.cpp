@@ -59,15 +59,18 @@ class LineReader {
   }
 
   const char* read_label(const char* p) {
-    const Number<double> number = read_number<double>(p, end_);
+    const bool digit = is_digit(*p) && ends_token(p + 1, end_);  // nearly always
+    const auto number = digit ? Number<double>{static_cast<double>(*p - '0'), Trouble::none, p + 1}
+                              : read_number<double>(p, end_);
     if (number.trouble == Trouble::not_number) return fail(Bad::label_not_number, p);
     if (number.trouble != Trouble::none) return fail(Bad::label_not_finite, p);
     const bool weighted = number.next != end_ && *number.next == ':';
     if (!weighted && !ends_token(number.next, end_)) return fail(Bad::label_not_number, p);
     label = number.value;
     if (clicks_) {
-      if (std::abs(label) != 1.0 && label != 0.0) return fail(Bad::label_not_click, p);
-      label = label == 1.0 ? 1.0 : 0.0;
+      const bool click = label == 1.0;
+      if (!(click | (label == 0.0) | (label == -1.0))) return fail(Bad::label_not_click, p);
+      label = click ? 1.0 : 0.0;
     }
     weight = 1.0f;
     return weighted ? read_weight(number.next + 1) : number.next;
@@ -90,8 +93,9 @@ class LineReader {
       indices.resize(most);
       values.resize(most);
     }
-    size = ones_.read(p, end_, limit_, indices.data(), values.data());
-    if (size != 0) return true;
+    size = 0;
+    const bool ends_in_one = end_ - p >= 2 && end_[-2] == ':' && end_[-1] == '1';
+    if (ends_in_one) p = read_ones(skip_separators(p, end_));
     for (p = skip_separators(p, end_); !at_end(p); p = skip_separators(p, end_)) {
       p = read_run(p);
       if (p == nullptr) return false;
@@ -103,29 +107,34 @@ class LineReader {
   }
 
   // The fast path: features of up to eight digits, as long as only single spaces
-  // come between them and sixteen bytes may be read.
+  // come between them and sixteen bytes may be read. After another value a run of
+  // ones may begin again.
   const char* read_run(const char* p) {
     constexpr std::uint64_t three = 0xffffff, one = ':' | '1' << 8 | ' ' << 16;  // the usual value
-    std::uint32_t* index = indices.data() + size;
-    float* value = values.data() + size;
+    bool begins = false;
     while (limit_ - p >= 16) {
       const Digits digits = leading_digits(p);
       const char* const colon = p + digits.count;
       if (digits.count == 0 || *colon != ':') break;
-      *index++ = digits.number;
-      *value = 1.0f;
+      indices[size] = digits.number;
+      float& value = values[size++] = 1.0f;
       if ((load_eight(colon) & three) == one) {
-        p = colon + 3;
+        p = begins ? read_ones(colon + 3) : colon + 3;
       } else {
-        p = read_value(colon + 1, *value);
+        p = read_value(colon + 1, value);
         if (p == nullptr) return nullptr;
         if (p != end_ && *p == ' ') ++p;
       }
-      ++value;
+      begins = value != 1.0f;
       if (p == end_) break;
     }
-    size = static_cast<std::size_t>(index - indices.data());
     return p;
+  }
+
+  const char* read_ones(const char* p) {
+    const auto run = ones_.read(p, end_, limit_, indices.data() + size, values.data() + size);
+    size += run.count;
+    return run.next;
   }
 
   const char* read_feature(const char* p) {

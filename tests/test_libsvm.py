@@ -149,7 +149,7 @@ ones = st.integers(0, 10**8 - 1) | st.integers(0, 999)
 
 
 @given(
-    st.lists(ones.map("{}:1".format), min_size=1, max_size=40),
+    st.lists(ones.map("{}:1".format), min_size=4, max_size=40),
     st.lists(st.tuples(st.integers(0, 40), odd), max_size=1),
     line_ends,
 )
@@ -163,6 +163,13 @@ def test_a_row_of_ones_is_read_alike_with_and_without_text_after_it(
     (*arrays, _, _, bad) = _core.parse_libsvm(row + b"#" * 64, True, True, 1, False)
     assert [a.tobytes() for a in arrays] == [a.tobytes() for a in alone[:6]]
     assert bad == alone[8]
+
+
+@pytest.mark.parametrize("size", [4, 2000, 50_000])
+def test_a_row_of_ones_may_be_long(size: int) -> None:
+    row = b"1 %b\n" % b" ".join(b"%d:1" % i for i in range(size))
+    (batch,) = reader(row * 2 + b"#" * 64).batches()
+    np.testing.assert_array_equal(batch.indices, np.tile(np.arange(size), 2))
 
 
 @given(
