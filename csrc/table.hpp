@@ -186,8 +186,8 @@ class Table {
     return place.array ? place.array + (key & chunk_mask) : find_other(place, key);
   }
 
-  // Finds or makes. `moved` turns true when pointers handed out before are void: all of them may
-  // be. Without it those to larger keys may be.
+  // Finds or makes. `moved` turns true when pointers handed out before are void. Those to larger
+  // keys may be void without it: whoever keeps several asks in order of key.
   T* make(std::uint32_t key, bool& moved) {
     const Place place = place_of(key);
     if (place.array) return place.array + (key & chunk_mask);
@@ -211,15 +211,15 @@ class Table {
 
   // Asks for the value where `prefetch` has asked for the group.
   void prefetch_packed(std::uint32_t key) const {
-    if (Chunk* packed = place_of(key).packed) fetch(Packed<T>::place(packed->group(key), key));
+    if (Chunk* packed = place_of(key).packed) Packed<T>::prefetch(packed->group(key), key);
   }
 
   // In no order.
   template <class Visit>
   void each(Visit visit) const {
-    for (const Place& place : places_)
-      each_of(place, [&](std::uint32_t, T& value) { visit(value); });
-    sparse_.each([&](std::uint32_t, T& value) { visit(value); });
+    const auto value_only = [&](std::uint32_t, T& value) { visit(value); };
+    for (const Place& place : places_) each_of(place, value_only);
+    sparse_.each(value_only);
     visit(last_);
   }
 
@@ -248,6 +248,7 @@ class Table {
   };
   static constexpr std::uint32_t packed_at = 64;
   static constexpr std::uint32_t few_arrays = 512;
+  static constexpr std::uint32_t much_hashed = 1u << 15;  // a megabyte or so
 
   Arena arena_;
   std::vector<Place> places_;  // by chunk
@@ -295,7 +296,9 @@ class Table {
       return &last_;
     }
     if (sparse_.used() >= settle_at_) {
+      const bool much = sparse_.used() >= much_hashed;
       settle();
+      if (much) release_freed();
       moved = true;
       return make(key, moved);
     }
