@@ -193,6 +193,27 @@ def test_a_value_that_is_computed_in_python_does_not_disturb_other_rows() -> Non
         assert model.predict_one(asked) == model.predict_one(x)
 
 
+def test_names_outlive_the_keys_that_a_value_takes_away() -> None:
+    """A name is read from its key; a value's __float__ may end the key before it is looked up."""
+    model = LR("squared")
+
+    class Clearing:
+        def __init__(self, row: dict[str, Any]) -> None:
+            self.row = row
+
+        def __float__(self) -> float:
+            self.row.clear()
+            self.taken = [f"{'x' * 12}{n}" for n in range(2000)]  # the memory of the keys
+            return 2.0
+
+    for n in range(20):
+        row: dict[str, Any] = {f"row {n}, name {k}": 1.0 for k in range(30)}
+        row["clearing"] = Clearing(row)
+        model.learn_one(row, 1.0)
+    expected = ["clearing", *(f"row {n}, name {k}" for n in range(20) for k in range(30))]
+    assert sorted(model.name_of(i) for i in range(len(expected))) == sorted(expected)
+
+
 def repeated(batch: Batch, times: int) -> Batch:
     size = batch.indptr[-1]
     starts = np.concatenate([batch.indptr[:-1] + size * n for n in range(times)])
