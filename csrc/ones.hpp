@@ -51,7 +51,8 @@ class OnesReader {
 
   // Counts the features before the first one whose value is not 1.
   PQR_AVX2 std::size_t find_starts(const char* begin, std::size_t bytes) {
-    const std::size_t last = bytes - 2;  // where the colon of a one at the end is
+    if ((equal(begin, ':') & 0x1ff) == 0) return 0;  // where one index is longer, most are
+    const std::size_t last = bytes - 2;              // where the colon of a one at the end is
     std::uint32_t* start = starts_.data();
     *start = 0;
     std::uint64_t others = 0;
@@ -85,7 +86,6 @@ class OnesReader {
   // eight, or anything else in it.
   PQR_AVX2 bool read_indices(const char* begin, std::size_t count, std::uint32_t* indices,
                              float* values) const {
-    __m128i shifts = _mm_setzero_si128();
     __m256i largest = _mm256_setzero_si256();
     for (std::size_t i = 0; i < count; i += 4) {
       const std::size_t first = std::min(i, count - 4);
@@ -93,15 +93,15 @@ class OnesReader {
       // What follows the digits is shifted out of their eight bytes; three of it belong to ":1 ".
       const __m128i bytes = _mm_sub_epi32(load_four(start + 1), load_four(start));
       const __m128i shift = _mm_sub_epi32(_mm_set1_epi32(8 * 11), _mm_slli_epi32(bytes, 3));
+      if (!_mm_testz_si128(shift, _mm_set1_epi32(~(7 * 8)))) return false;
       const __m256i text = _mm256_xor_si256(load_words(begin, start), _mm256_set1_epi8('0'));
       const __m256i digits = _mm256_sllv_epi64(text, _mm256_cvtepu32_epi64(shift));
-      shifts = _mm_or_si128(shifts, shift);
       largest = _mm256_max_epu8(largest, digits);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(indices + first), eight_digits_each(digits));
       _mm_storeu_ps(values + first, _mm_set1_ps(1.0f));
     }
     const __m256i others = _mm256_subs_epu8(largest, _mm256_set1_epi8(9));
-    return _mm_testz_si128(shifts, _mm_set1_epi32(~(7 * 8))) && _mm256_testz_si256(others, others);
+    return _mm256_testz_si256(others, others) != 0;
   }
 
   // The numbers that four times eight digits spell: pairs, then fours, then all eight.
