@@ -287,6 +287,12 @@ def test_the_largest_index_works(family: Any) -> None:
     assert nonzero_weights(pqrlearn.from_bytes(model.to_bytes())) == found
 
 
+@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
+def test_a_batch_takes_no_weight_that_is_negative_or_not_finite(weight: float) -> None:
+    with pytest.raises(RowError, match=r"row 1: weight .* must be finite and not negative"):
+        Batch.from_rows([([0], [1.0]), ([5], [1.0])], labels=[0, 1], weights=[1.0, weight])
+
+
 def test_new_names_do_not_meet_the_numbers_beside_them() -> None:
     rows: list[dict[Any, Any]] = [{0: 1.0}, {3: 1.0, "a": 1.0}, {2: 1.0, "b": 1.0, "a": 1.0}]
     model = LR(loss="squared")

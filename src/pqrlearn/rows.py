@@ -45,8 +45,11 @@ class Batch:
         self._make_read_only()
 
     @classmethod
-    def canonical(cls, *columns: Any) -> Batch:
-        """A Batch without the check, of rows that the core has made, or that are part of others."""
+    def unchecked(cls, *columns: Any) -> Batch:
+        """Of rows that the core has made, or that are part of a Batch.
+
+        Nothing else is safe here: the tables of the core rely on indices that rise.
+        """
         batch = object.__new__(cls)
         missing = [field.default for field in fields(cls)[len(columns) :]]
         for field, column in zip(fields(cls), [*columns, *missing], strict=True):
@@ -66,7 +69,7 @@ class Batch:
     def part(self, start: int, stop: int) -> Batch:
         """The rows from `start` to before `stop`."""
         begin, end = self.indptr[start], self.indptr[stop]
-        return Batch.canonical(
+        return Batch.unchecked(
             self.indptr[start : stop + 1] - begin,
             self.indices[begin:end],
             self.values[begin:end],
@@ -86,7 +89,7 @@ class Batch:
         lengths = np.diff(self.indptr)[rows]
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         places = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], lengths)
-        return Batch.canonical(
+        return Batch.unchecked(
             indptr,
             self.indices[places],
             self.values[places],
@@ -108,7 +111,7 @@ class Batch:
         """The rows of all batches, one after the other; where they stood is not kept."""
         parts = list(batches) or [Batch.from_rows([])]
         sizes = np.concatenate([np.diff(part.indptr) for part in parts])
-        return Batch.canonical(
+        return Batch.unchecked(
             np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
             np.concatenate([part.indices for part in parts]),
             np.concatenate([part.values for part in parts]),
@@ -153,4 +156,4 @@ def _make(indptr: Any, indices: Any, values: Any, labels: Any, weights: Any) -> 
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise RowError(str(error)) from None
-    return Batch.canonical(*cast("tuple[Any, Any, Any, Any, Any, Any]", arrays)[:5])
+    return Batch(*cast("tuple[Any, Any, Any, Any, Any, Any]", arrays)[:5])
