@@ -24,8 +24,8 @@ inline RowArrays give_rows(RowBuffer&& rows) {
           give(std::move(rows.labels)), give(std::move(rows.weights)), give(std::move(rows.lines))};
 }
 
-// What memory safety needs of every call, beside indices that rise: those, and the rest, are checked
-// when a Batch is made.
+// What memory safety needs of every call, beside indices that rise: those, and the rest, are
+// checked when a Batch is made.
 inline void check_indptr(const In<std::int64_t>& indptr, std::size_t entries) {
   const std::int64_t* at = indptr.data();
   const std::size_t size = indptr.size();
