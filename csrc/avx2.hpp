@@ -1,9 +1,12 @@
-// Vector code that is compiled for AVX2 beside what runs on any machine, and picked at run time.
+// Code that is compiled for AVX2 beside what runs on any machine, and picked at run time.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define PQR_AVX2 __attribute__((target("avx2")))
 #endif
+
+// For functions and lambdas: as a part of whoever calls them, for whichever machine that is.
+#define PQR_ALWAYS_INLINE __attribute__((always_inline))
 
 namespace pqr {
 
@@ -13,6 +16,24 @@ inline bool has_avx2() {
 #else
   return false;
 #endif
+}
+
+#ifdef PQR_AVX2
+template <class Work>
+PQR_AVX2 auto with_avx2(const Work& work) {
+  const Work own = work;  // which nothing else can reach, so that loops keep it in registers
+  return own();
+}
+#endif
+
+// Does the work, which is a lambda that is PQR_ALWAYS_INLINE.
+template <class Work>
+inline auto vectorised(bool avx2, const Work& work) {
+#ifdef PQR_AVX2
+  if (avx2) return with_avx2(work);
+#endif
+  (void)avx2;
+  return work();
 }
 
 }  // namespace pqr

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
+#include "avx2.hpp"
 #include "kernel.hpp"
 #include "memory.hpp"
 #include "optim.hpp"
@@ -21,6 +23,11 @@ inline void fill(T* __restrict out, std::size_t count, Value value) {
   }
 }
 
+// Room for the places of `size` slots, padded, and for fill().
+constexpr std::size_t with_room(std::size_t size) {
+  return (size + lanes - 1) / lanes * lanes + lanes;
+}
+
 struct Coordinates {
   std::size_t size = 0;
   std::vector<Slot<float>*> places;
@@ -29,49 +36,71 @@ struct Coordinates {
 
   void resize(std::size_t to) {
     size = to;
-    const std::size_t most = padded() + lanes;  // and room for fill()
+    const std::size_t most = with_room(size);
+    if (places.size() < most) places.resize(most);
     if (slots.size() >= most) return;
-    places.resize(most);
     slots.resize(most);
     x.resize(most);
     w.resize(most);
   }
 
-  std::size_t padded() const { return (size + lanes - 1) / lanes * lanes; }
+  std::size_t padded() const { return with_room(size) - lanes; }
 
-  // Takes the slots from their places, and pads. Between one slot and the next it
-  // asks for one of a row to come, whose places are known from `first` on: memory answers many at
-  // a time, but not all at once.
-  void gather(const Coordinates& coming, std::size_t first) {
-    Slot<float>* const* from = places.data();
-    Slot<float>* const* fetched = coming.places.data() + first;
-    Slot<float>* to = slots.data();
-    const std::size_t fetches = coming.size - first;
-    const std::size_t both = std::min(size, fetches);
-    std::size_t i = 0;
-#pragma GCC unroll 4
-    for (; i < both; ++i) {
-      fetch(fetched[i]);
-      std::memcpy(to + i, from[i], sizeof *to);
-    }
-    for (std::size_t rest = i; rest < fetches; ++rest) fetch(fetched[rest]);
-    for (; i < size; ++i) std::memcpy(to + i, from[i], sizeof *to);
-    pad();
-  }
-
-  // With nothing.
+  // Fills up to a multiple of `lanes`, with places of nothing.
   void pad() {
     for (std::size_t i = size; i < padded(); ++i) {
       x[i] = 0.0f;
-      slots[i] = {};
+      places[i] = &spare_;
     }
+  }
+
+  // Takes the slots from their places, four at a time: what is written in one piece can be read as
+  // such at once.
+  void gather(bool avx2) {
+    vectorised(avx2, [this]() PQR_ALWAYS_INLINE { take(0, padded()); });
+  }
+
+  // Between them it asks for those of a row to come, whose places are known from `first` on: memory
+  // answers many at a time, but not all at once.
+  void gather(bool avx2, const Coordinates& coming, std::size_t first) {
+    vectorised(avx2, [this, &coming, first]() PQR_ALWAYS_INLINE {
+      const std::size_t begin = first / four * four;
+      const std::size_t fetches = coming.padded() - begin;
+      const std::size_t both = std::min(padded(), fetches);
+      Slot<float>* const* fetched = coming.places.data() + begin;
+      for (std::size_t i = 0; i < both; i += four) {
+        for (std::size_t l = 0; l < four; ++l) fetch(fetched[i + l]);
+        take(i, i + four);
+      }
+      for (std::size_t i = both; i < fetches; ++i) fetch(fetched[i]);
+      take(both, padded());
+    });
   }
 
   void scatter() const {
     Slot<float>* const* to = places.data();
     const Slot<float>* from = slots.data();
-#pragma GCC unroll 4
-    for (std::size_t i = 0, n = size; i < n; ++i) std::memcpy(to[i], from + i, sizeof *from);
+    for (std::size_t i = 0, end = padded(); i < end; i += four) {
+      for (std::size_t l = 0; l < four; ++l) *to[i + l] = from[i + l];
+    }
+  }
+
+ private:
+  static constexpr std::size_t four = 4;  // a divisor of `lanes`
+  using Four = std::uint64_t __attribute__((vector_size(32)));
+  static_assert(sizeof(Four) == four * sizeof(Slot<float>));
+
+  Slot<float> spare_;  // with x = 0, no step leaves its initial state
+
+  PQR_ALWAYS_INLINE void take(std::size_t begin, std::size_t end) {
+    Slot<float>* const* from = places.data();
+    Slot<float>* to = slots.data();
+    for (std::size_t i = begin; i < end; i += four) {
+      std::uint64_t slot[four];
+      for (std::size_t l = 0; l < four; ++l) std::memcpy(slot + l, from[i + l], sizeof slot[l]);
+      const Four taken = {slot[0], slot[1], slot[2], slot[3]};
+      std::memcpy(static_cast<void*>(to + i), &taken, sizeof taken);
+    }
   }
 };
 

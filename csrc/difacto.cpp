@@ -15,8 +15,6 @@ constexpr std::size_t factors_ahead = 2;
 constexpr std::size_t packed_ahead = 4;
 constexpr std::size_t entries_ahead = 6;
 
-using Linear = Kernel<Proximal<float>>;
-
 }  // namespace
 
 Difacto::Difacto(const DifactoSettings& settings) : settings_(settings) {
@@ -70,8 +68,8 @@ bool Difacto::learn_row(const Row& row, Scratch& scratch, double label, float we
 
 double Difacto::margin_row(const Row& row, Scratch& scratch) const {
   gather(row, scratch);
-  const double linear = Linear::weigh(avx2_, settings_.linear.each(), scratch.slots.data(),
-                                      scratch.x.data(), scratch.w.data(), padded(row.size));
+  const double linear = weigh_slots(avx2_, settings_.linear.each(), scratch.slots.data(),
+                                    scratch.x.data(), scratch.w.data(), padded(row.size));
   scratch.terms.clear();
   for (std::size_t i = 0; i < row.size; ++i) {
     if (scratch.w[i] == 0.0f) continue;  // masked, not dropped
@@ -99,8 +97,8 @@ void Difacto::step(const Row& row, Scratch& scratch, double slope) {
   for (const Term& term : scratch.terms) {
     scratch.products.step(avx2_, descent, true, term, common);
   }
-  Linear::step(avx2_, settings_.linear.each(), scratch.slots.data(), scratch.x.data(),
-               scratch.w.data(), common, padded(row.size));
+  step_slots(avx2_, settings_.linear.each(), scratch.slots.data(), scratch.x.data(),
+             scratch.w.data(), common, padded(row.size));
   for (std::size_t i = 0; i < row.size; ++i) {
     bool moved = false;
     Entry& entry = *entries_.make(row.indices[i], moved);
@@ -158,7 +156,7 @@ double Difacto::bias_weight() const {
 void Difacto::prefetch(const Rows& batch, std::size_t r) const {
   if (r + entries_ahead < batch.size) {
     const Row row = batch[r + entries_ahead];
-    for (std::size_t i = 0; i < row.size; ++i) entries_.prefetch(row.indices[i]);
+    entries_.prefetch(row.indices, row.size, [](std::size_t, const Entry*) {});
   }
   if (r + packed_ahead < batch.size) {
     const Row row = batch[r + packed_ahead];

@@ -43,15 +43,7 @@ struct Expansion {
     row = of;
     high = 0;
     ignored = 0;
-    float value_bound = 0.0f;
-    for (std::size_t i = 0; i < row.size; ++i) {
-      value_bound = std::max(value_bound, std::fabs(row.values[i]));
-    }
-    if (separation.order() == 0 && rule.low_exists) {  // linear: no interactions
-      shared = squares = false;
-      largest = value_bound;
-      return;
-    }
+    const float value_bound = largest_value(row);
     double low = 0.0;
     found_.resize(row.size);
     for (std::size_t i = 0; i < row.size; ++i) {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "avx2.hpp"
 #include "descent.hpp"
 #include "kernel.hpp"
 #include "row.hpp"
@@ -103,25 +104,16 @@ class Products {
     squares_.resize(size);
     double total = 0.0;
     for (std::size_t c = 0; c < size; c += lanes) {
-#ifdef PQR_AVX2
-      if (avx2) {
-        total += block_avx2(terms, c, sums_.data() + c, squares_.data() + c);
-        continue;
-      }
-#endif
-      (void)avx2;
-      total += block(terms, c, sums_.data() + c, squares_.data() + c);
+      total += vectorised(avx2, [this, &terms, c]() PQR_ALWAYS_INLINE {
+        return block(terms, c, sums_.data() + c, squares_.data() + c);
+      });
     }
     return total / 2;
   }
 
   // At least the largest gradient of a row with this slope.
   double largest_gradient(const Row& row, double slope) const {
-    double largest = 0.0;
-    for (std::size_t i = 0; i < row.size; ++i) {
-      largest = std::max(largest, std::fabs(double{row.values[i]}));
-    }
-    return std::fabs(slope) * std::max(1.0, largest * std::max(1.0, reach()));
+    return std::fabs(slope) * std::max(1.0, double{largest_value(row)} * std::max(1.0, reach()));
   }
 
   // At least the largest |S_c - v_ic x_i|.
@@ -137,22 +129,20 @@ class Products {
   // gradient of v_ic = slope x_i (S_c - v_ic x_i)
   void step(bool avx2, const Descent<float>& descent, bool adaptive, const Term& term,
             float slope) const {
-#ifdef PQR_AVX2
-    if (avx2) {
-      return adaptive ? adaptive_avx2(descent, term, sums_.data(), slope)
-                      : plain_avx2(descent, term, sums_.data(), slope);
-    }
-#endif
-    (void)avx2;
-    adaptive ? adaptive_any(descent, term, sums_.data(), slope)
-             : plain_any(descent, term, sums_.data(), slope);
+    vectorised(avx2, [this, &descent, adaptive, &term, slope]() PQR_ALWAYS_INLINE {
+      if (adaptive) {
+        step_adaptive(descent, term, sums_.data(), slope);
+      } else {
+        step_plain(descent, term, sums_.data(), slope);
+      }
+    });
   }
 
  private:
   std::vector<float> sums_, squares_;
 
-  static PQR_INLINE double block(const std::vector<Term>& terms, std::size_t c, float* sums,
-                                 float* squares) {
+  PQR_ALWAYS_INLINE static double block(const std::vector<Term>& terms, std::size_t c, float* sums,
+                                        float* squares) {
     float s[lanes] = {}, q[lanes] = {};
     for (const Term& term : terms) {
       if (c >= term.size) continue;
@@ -174,8 +164,8 @@ class Products {
     return even + odd;
   }
 
-  static PQR_INLINE void adaptive_any(const Descent<float>& descent, const Term& term,
-                                      const float* __restrict sums, float slope) {
+  PQR_ALWAYS_INLINE static void step_adaptive(const Descent<float>& descent, const Term& term,
+                                              const float* __restrict sums, float slope) {
     float* __restrict v = term.v;
     float* __restrict n = term.v + term.size;
     const float x = term.x, slope_x = slope * term.x;
@@ -185,8 +175,8 @@ class Products {
     }
   }
 
-  static PQR_INLINE void plain_any(const Descent<float>& descent, const Term& term,
-                                   const float* __restrict sums, float slope) {
+  PQR_ALWAYS_INLINE static void step_plain(const Descent<float>& descent, const Term& term,
+                                           const float* __restrict sums, float slope) {
     float* __restrict v = term.v;
     const float x = term.x, slope_x = slope * term.x;
     const Descent<float> each = descent;
@@ -194,21 +184,6 @@ class Products {
       v[c] = each.plain(v[c], slope_x * (sums[c] - v[c] * x));
     }
   }
-
-#ifdef PQR_AVX2
-  PQR_AVX2 static double block_avx2(const std::vector<Term>& terms, std::size_t c, float* sums,
-                                    float* squares) {
-    return block(terms, c, sums, squares);
-  }
-  PQR_AVX2 static void adaptive_avx2(const Descent<float>& descent, const Term& term,
-                                     const float* sums, float slope) {
-    adaptive_any(descent, term, sums, slope);
-  }
-  PQR_AVX2 static void plain_avx2(const Descent<float>& descent, const Term& term,
-                                  const float* sums, float slope) {
-    plain_any(descent, term, sums, slope);
-  }
-#endif
 };
 
 }  // namespace pqr

@@ -140,7 +140,7 @@ void Fm::step(const Row& row, Scratch& scratch, double slope) {
 void Fm::prefetch(const Rows& batch, std::size_t r) const {
   if (r + entries_ahead < batch.size) {
     const Row row = batch[r + entries_ahead];
-    for (std::size_t i = 0; i < row.size; ++i) entries_.prefetch(row.indices[i]);
+    entries_.prefetch(row.indices, row.size, [](std::size_t, const Entry*) {});
   }
   if (r + packed_ahead < batch.size) {
     const Row row = batch[r + packed_ahead];

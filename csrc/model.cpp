@@ -13,12 +13,6 @@ namespace {
 // Gradients above this could overflow the square of a float after many rows.
 constexpr double largest_gradient = 1e15;
 
-// How many rows ahead ranks and linear slots are fetched, and those slots that
-// are packed, once their groups are there; pairs when a row is planned, once the
-// ranks are there.
-constexpr std::size_t features_ahead = 6;
-constexpr std::size_t packed_ahead = 3;
-
 using PairRow = HashTable<Slot<float>>;
 
 Slot<float> nowhere;  // a place to fetch while the real one is not known
@@ -97,24 +91,27 @@ std::size_t Model::learn(const Rows& batch, double* margins) {
 
 template <class Loss, class Optimizer>
 std::size_t Model::learn_rows(Optimizer& chosen, const Rows& batch, double* margins) {
+  if (is_linear()) return learn_linear<Loss>(chosen, batch, margins);
   const auto learn_one = [&](Planned& row, const Planned& coming, std::size_t r) {
     const double label = batch.labels[r];
     const float weight = batch.weights[r];
-    return row.expansion.ignored == 0 || weight == 0.0f
-               ? learn_row<Loss>(chosen, row, coming, label, weight, margins[r])
-               : learn_newcomers<Loss>(chosen, row, label, weight, margins[r]);
+    if (row.expansion.ignored > 0 && weight != 0.0f) {
+      return learn_newcomers<Loss>(chosen, row, label, weight, margins[r]);
+    }
+    return learn_row<Loss>(chosen, row.expansion.row, row.expansion.largest, row.coordinates, label,
+                           weight, margins[r], [&](auto slots) { collect(row, coming, slots); });
   };
   // In QR a row may bring new ranks, so a later row cannot be split before its turn.
-  return settings_.everything_high ? each_row<0>(batch, ring_, learn_one)
-                                   : each_row<planned_ahead>(batch, ring_, learn_one);
+  return settings_.everything_high ? each_row<0>(batch, ahead_, learn_one)
+                                   : each_row<planned_ahead>(batch, ahead_, learn_one);
 }
 
 std::size_t Model::margin(const Rows& batch, double* margins) const {
-  Ring ring;
+  Ahead ahead;
   return std::visit(
       [&](const auto& chosen) {
-        if (separation_.order() == 0) return margin_linear(chosen, batch, margins);
-        return each_row<planned_ahead>(batch, ring,
+        if (is_linear()) return margin_linear(chosen, batch, margins);
+        return each_row<planned_ahead>(batch, ahead,
                                        [&](Planned& row, const Planned& coming, std::size_t r) {
                                          margins[r] = margin_row(chosen, row, coming);
                                          return std::isfinite(margins[r]);
@@ -124,21 +121,30 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
 }
 
 // Without high features there is nothing to plan.
+template <class Loss, class Optimizer>
+std::size_t Model::learn_linear(Optimizer& chosen, const Rows& batch, double* margins) {
+  Coordinates& c = ahead_.planned[0].coordinates;
+  for (std::size_t r = 0, fetched = 0; r < batch.size; ++r) {
+    prefetch(batch, r, fetched, ahead_);
+    const Row row = batch[r];
+    Fetched& places = ahead_.fetched[r % ahead_.fetched.size()];
+    const auto collect = [&](auto slots) { collect_linear(row, places, c, slots); };
+    if (!learn_row<Loss>(chosen, row, largest_value(row), c, batch.labels[r], batch.weights[r],
+                         margins[r], collect)) {
+      return r;
+    }
+  }
+  return batch.size;
+}
+
 template <class Optimizer>
 std::size_t Model::margin_linear(const Optimizer& chosen, const Rows& batch,
                                  double* margins) const {
-  Coordinates c;
-  std::uint32_t packed = 0;
-  for (std::size_t r = 0; r < batch.size; ++r) {
-    prefetch(batch, r, packed);
-    const Row row = batch[r];
-    c.resize(row.size);
-    for (std::size_t i = 0; i < row.size; ++i) {
-      const Slot<float>* slot = linear_.find(row.indices[i]);
-      c.slots[i] = slot ? *slot : Slot<float>{};
-    }
-    std::copy_n(row.values, row.size, c.x.data());
-    c.pad();
+  Ahead ahead;
+  Coordinates& c = ahead.planned[0].coordinates;
+  for (std::size_t r = 0, fetched = 0; r < batch.size; ++r) {
+    prefetch(batch, r, fetched, ahead);
+    collect_linear(batch[r], ahead.fetched[r % ahead.fetched.size()], c, Find{*this});
     margins[r] = weigh(chosen, c);
     if (!std::isfinite(margins[r])) return r;
   }
@@ -147,31 +153,34 @@ std::size_t Model::margin_linear(const Optimizer& chosen, const Rows& batch,
 
 // Visits rows in order, with memory on its way for those ahead, until a visit
 // returns false. Returns how many returned true.
-template <std::size_t ahead, class Visit>
-std::size_t Model::each_row(const Rows& batch, Ring& ring, Visit visit) const {
-  std::size_t planned = 0;
-  std::uint32_t packed = 0;
+template <std::size_t rows_ahead, class Visit>
+std::size_t Model::each_row(const Rows& batch, Ahead& ahead, Visit visit) const {
+  constexpr std::size_t size = rows_ahead + 1;
+  std::size_t fetched = 0, planned = 0;
   for (std::size_t r = 0; r < batch.size; ++r) {
-    prefetch(batch, r, packed);
-    for (; planned < batch.size && planned <= r + ahead; ++planned) {
-      plan(batch[planned], ring[planned % (ahead + 1)]);
+    prefetch(batch, r, fetched, ahead);
+    for (; planned < batch.size && planned <= r + rows_ahead; ++planned) {
+      plan(batch[planned], ahead.fetched[planned % ahead.fetched.size()],
+           ahead.planned[planned % size]);
     }
-    if (!visit(ring[r % (ahead + 1)], ring[(planned - 1) % (ahead + 1)], r)) return r;
+    if (!visit(ahead.planned[r % size], ahead.planned[(planned - 1) % size], r)) return r;
   }
   return batch.size;
 }
 
-// False, and nothing is learned, when the row would leave the range of a float.
-template <class Loss, class Optimizer>
-bool Model::learn_row(Optimizer& chosen, Planned& row, const Planned& coming, double label,
-                      float weight, double& margin) {
+// `collect` fills the coordinates. False, and nothing is learned, when the row would leave the
+// range of a float.
+template <class Loss, class Optimizer, class Collect>
+bool Model::learn_row(Optimizer& chosen, const Row& row, float largest, Coordinates& c,
+                      double label, float weight, double& margin, Collect collect) {
   if (weight == 0.0f) {
-    margin = margin_row(chosen, row, coming);
+    collect(Find{*this});
+    margin = weigh(chosen, c);
     return std::isfinite(margin);
   }
-  collect(row, coming, Make{*this});
-  margin = weigh(chosen, row.coordinates);
-  return step<Loss>(chosen, row.expansion, row.coordinates, label, weight, margin);
+  collect(Make{*this});
+  margin = weigh(chosen, c);
+  return step<Loss>(chosen, row, largest, c, label, weight, margin);
 }
 
 // QR: a row with features never learned is predicted without them; then they are
@@ -185,11 +194,11 @@ bool Model::learn_newcomers(Optimizer& chosen, Planned& planned, double label, f
   for (std::size_t i = 0; i < row.size; ++i) separation_.append(row.indices[i]);
   pair_.resize(std::max(pair_.size(), separation_.order()));
   square_.resize(std::max(square_.size(), separation_.order()));
-  plan(row, planned);
+  plan(row, Fetched{}, planned);
   collect(planned, planned, Make{*this});
   weigh(chosen, planned.coordinates);
-  const bool learned =
-      step<Loss>(chosen, planned.expansion, planned.coordinates, label, weight, margin);
+  const bool learned = step<Loss>(chosen, row, planned.expansion.largest, planned.coordinates,
+                                  label, weight, margin);
   if (!learned) separation_.cut(order);
   return learned;
 }
@@ -201,14 +210,18 @@ double Model::margin_row(const Optimizer& chosen, Planned& row, const Planned& c
 }
 
 // The coordinates of a row in their one order: linear, pairs by (j, i), shared, square.
-void Model::plan(const Row& row, Planned& planned) const {
+void Model::plan(const Row& row, const Fetched& fetched, Planned& planned) const {
   Expansion& e = planned.expansion;
   Coordinates& c = planned.coordinates;
   e.split(row, separation_, rule_);
   c.resize(row.size + e.interactions());
   planned.open.clear();
+  planned.linear_open = fetched.where != Linear::Where::arrays;
   Slot<float>** place = c.places.data();
   float* x = c.x.data();
+  if (!planned.linear_open) {
+    fill(place, row.size, [from = fetched.places.data()](std::size_t i) { return from[i]; });
+  }
   std::copy_n(row.values, row.size, x);
   place += row.size;
   x += row.size;
@@ -235,20 +248,41 @@ void Model::plan(const Row& row, Planned& planned) const {
   };
   if (e.shared) of_one(shared_, [share = e.low_sum * e.scale](std::size_t) { return share; });
   if (e.squares) of_one(square_, [&](std::size_t a) { return values[a] * e.scale; });
+  c.pad();
 }
 
-// Finds what was left open, then takes all slots. Where a table has moved, its part of the row is
-// walked again.
+// The places of a row's own features. Where the table has moved, the row is walked again.
+template <class Slots>
+void Model::find_linear(const Row& row, Coordinates& c, Slots slots) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t i = 0; i < row.size; ++i) {
+      c.places[i] = slots.linear(row.indices[i], moved);
+    }
+  }
+}
+
+template <class Slots>
+void Model::collect_linear(const Row& row, Fetched& fetched, Coordinates& c, Slots slots) {
+  c.resize(row.size);
+  if (fetched.where == Linear::Where::arrays) {
+    std::swap(c.places, fetched.places);
+  } else {
+    find_linear(row, c, slots);
+  }
+  std::copy_n(row.values, row.size, c.x.data());
+  c.pad();
+  c.gather(slots.model.avx2_);
+}
+
+// Finds what was left open, then takes all slots.
 template <class Slots>
 void Model::collect(Planned& planned, const Planned& coming, Slots slots) {
   const Expansion& e = planned.expansion;
-  Slot<float>** places = planned.coordinates.places.data();
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (std::size_t i = 0; i < e.row.size; ++i) places[i] = slots.linear(e.row.indices[i], moved);
-  }
+  if (planned.linear_open) find_linear(e.row, planned.coordinates, slots);
+  Slot<float>** pairs = planned.coordinates.places.data() + e.row.size;
   for (const std::size_t b : planned.open) {
-    Slot<float>** place = places + e.row.size + b * (b - 1) / 2;
+    Slot<float>** place = pairs + b * (b - 1) / 2;
     const std::uint32_t j = e.ranks[b];
     auto& row = slots.row(j);
     for (bool moved = true; moved;) {
@@ -256,31 +290,29 @@ void Model::collect(Planned& planned, const Planned& coming, Slots slots) {
       for (std::size_t a = 0; a < b; ++a) place[a] = slots.pair(row, e.ranks[a], j, moved);
     }
   }
-  planned.coordinates.gather(coming.coordinates, coming.expansion.row.size);
+  planned.coordinates.gather(slots.model.avx2_, coming.coordinates, coming.expansion.row.size);
 }
 
 template <class Optimizer>
 double Model::weigh(const Optimizer& chosen, Coordinates& c) const {
   const auto each = chosen.each();
-  const double sum = Kernel<decltype(each)>::weigh(avx2_, each, c.slots.data(), c.x.data(),
-                                                   c.w.data(), c.padded());
+  const double sum = weigh_slots(avx2_, each, c.slots.data(), c.x.data(), c.w.data(), c.padded());
   return settings_.bias ? chosen.bias().weight(bias) + sum : sum;
 }
 
 // Learns the row whose slots and weights are in `c`.
 template <class Loss, class Optimizer>
-bool Model::step(Optimizer& chosen, const Expansion& expansion, Coordinates& c, double label,
+bool Model::step(Optimizer& chosen, const Row& row, float largest, Coordinates& c, double label,
                  float weight, double margin) {
   const double slope = Loss::slope(margin, label) * weight;
-  const double gradient = std::fabs(slope) * std::max(1.0, double{expansion.largest});
+  const double gradient = std::fabs(slope) * std::max(1.0, double{largest});
   if (!(gradient <= largest_gradient)) return false;
   const auto each = chosen.each();
   const std::size_t size = c.padded();
   double change = 0.0;  // of the squared norm
   if constexpr (Optimizer::has_norm)
     change -= sum_of_squares(c.slots.data(), size) + bias.z * bias.z;
-  Kernel<decltype(each)>::step(avx2_, each, c.slots.data(), c.x.data(), c.w.data(),
-                               static_cast<float>(slope), size);
+  step_slots(avx2_, each, c.slots.data(), c.x.data(), c.w.data(), static_cast<float>(slope), size);
   c.scatter();
   if (settings_.bias) {
     const auto always = chosen.bias();
@@ -292,8 +324,8 @@ bool Model::step(Optimizer& chosen, const Expansion& expansion, Coordinates& c, 
   if constexpr (std::is_same_v<Optimizer, Ogd>) {
     if (chosen.wants_rescaling()) rescale(chosen.take_scale());
   }
-  if (expansion.row.size > 0) {
-    const std::uint64_t last = expansion.row.indices[expansion.row.size - 1];
+  if (row.size > 0) {
+    const std::uint64_t last = row.indices[row.size - 1];
     next_feature = std::max(next_feature, last + 1);
   }
   ++rows;
@@ -314,21 +346,20 @@ double Model::bias_weight() const {
   return std::visit([&](const auto& chosen) { return chosen.bias().weight(bias); }, optimizer);
 }
 
-// Asks for what the rows after row r need. `packed` has a bit for each row, the last one lowest: it
-// has packed slots, whose place is only known once their groups are there.
-void Model::prefetch(const Rows& batch, std::size_t r, std::uint32_t& packed) const {
-  packed <<= 1;
-  if (r + features_ahead < batch.size) packed |= prefetch_features(batch[r + features_ahead]);
-  if (packed >> (features_ahead - packed_ahead) & 1) prefetch_packed(batch[r + packed_ahead]);
-}
-
-// True when some linear slots are packed.
-bool Model::prefetch_features(const Row& row) const {
-  bool packed = false;
-  for (std::size_t i = 0; i < row.size; ++i) packed |= linear_.prefetch(row.indices[i]);
-  if (separation_.order() == 0) return packed;
-  for (std::size_t i = 0; i < row.size; ++i) separation_.prefetch(row.indices[i]);
-  return packed;
+// Asks for what row r and those after it need; `done` is the first row not asked for yet.
+void Model::prefetch(const Rows& batch, std::size_t r, std::size_t& done, Ahead& ahead) const {
+  for (; done < batch.size && done <= r + features_ahead; ++done) {
+    const Row row = batch[done];
+    Fetched& fetched = ahead.fetched[done % ahead.fetched.size()];
+    fetched.resize(row.size);
+    Slot<float>** places = fetched.places.data();
+    fetched.where = linear_.prefetch(row.indices, row.size,
+                                     [=](std::size_t i, Slot<float>* place) { places[i] = place; });
+    if (!is_linear()) separation_.prefetch(row);
+  }
+  if (r + packed_ahead >= batch.size) return;
+  const Fetched& fetched = ahead.fetched[(r + packed_ahead) % ahead.fetched.size()];
+  if (fetched.where == Linear::Where::packed) prefetch_packed(batch[r + packed_ahead]);
 }
 
 void Model::prefetch_packed(const Row& row) const {

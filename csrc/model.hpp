@@ -61,14 +61,34 @@ class Model {
   const Separation& separation() const { return separation_; }
 
  private:
-  // A row before its turn: its coordinates, and where those are that never move.
+  using Linear = Table<Slot<float>>;
+
+  // A row long before its turn: where its linear slots are, if all lie in arrays, which never move.
+  struct Fetched {
+    Linear::Where where = Linear::Where::other;
+    std::vector<Slot<float>*> places;
+
+    void resize(std::size_t size) {
+      if (places.size() < with_room(size)) places.resize(with_room(size));
+    }
+  };
+  // A row shortly before its turn: its coordinates, and where those are that never move.
   struct Planned {
     Expansion expansion;
     Coordinates coordinates;
+    bool linear_open;               // its linear slots are not all in arrays
     std::vector<std::size_t> open;  // high features whose pairs are not in an array
   };
+  // How many rows ahead rows are planned, and ranks and linear slots fetched; those slots that are
+  // packed, once their groups are there; pairs when a row is planned, once the ranks are there.
   static constexpr std::size_t planned_ahead = 2;
-  using Ring = std::array<Planned, planned_ahead + 1>;
+  static constexpr std::size_t features_ahead = 6;
+  static constexpr std::size_t packed_ahead = 3;
+  struct Ahead {
+    std::array<Planned, planned_ahead + 1> planned;
+    std::array<Fetched, 8> fetched;
+    static_assert(features_ahead < 8);
+  };
 
   struct Make;  // two ways to get at slots: making those that are missing,
   struct Find;  // or reading them as initial
@@ -78,19 +98,21 @@ class Model {
   bool avx2_ = has_avx2();
 
   Separation separation_;
-  Table<Slot<float>> linear_;
+  Linear linear_;
   PairTable<Slot<float>> pair_;
   std::vector<Slot<float>> shared_, square_;  // by rank
-  Ring ring_;                                 // of the rows being learned, kept for its memory
+  Ahead ahead_;                               // while rows are learned, kept for its memory
 
-  void plan(const Row& row, Planned& planned) const;
-  template <std::size_t ahead, class Visit>
-  std::size_t each_row(const Rows& batch, Ring& ring, Visit visit) const;
+  void plan(const Row& row, const Fetched& fetched, Planned& planned) const;
+  template <std::size_t rows_ahead, class Visit>
+  std::size_t each_row(const Rows& batch, Ahead& ahead, Visit visit) const;
   template <class Loss, class Optimizer>
   std::size_t learn_rows(Optimizer& optimizer, const Rows& batch, double* margins);
   template <class Loss, class Optimizer>
-  bool learn_row(Optimizer& optimizer, Planned& planned, const Planned& coming, double label,
-                 float weight, double& margin);
+  std::size_t learn_linear(Optimizer& optimizer, const Rows& batch, double* margins);
+  template <class Loss, class Optimizer, class Collect>
+  bool learn_row(Optimizer& optimizer, const Row& row, float largest, Coordinates& coordinates,
+                 double label, float weight, double& margin, Collect collect);
   template <class Loss, class Optimizer>
   bool learn_newcomers(Optimizer& optimizer, Planned& planned, double label, float weight,
                        double& margin);
@@ -99,19 +121,24 @@ class Model {
   template <class Optimizer>
   double margin_row(const Optimizer& optimizer, Planned& planned, const Planned& coming) const;
   template <class Slots>
+  static void find_linear(const Row& row, Coordinates& coordinates, Slots slots);
+  template <class Slots>
+  static void collect_linear(const Row& row, Fetched& fetched, Coordinates& coordinates,
+                             Slots slots);
+  template <class Slots>
   static void collect(Planned& planned, const Planned& coming, Slots slots);
   template <class Optimizer>
   double weigh(const Optimizer& optimizer, Coordinates& coordinates) const;
   template <class Loss, class Optimizer>
-  bool step(Optimizer& optimizer, const Expansion& expansion, Coordinates& coordinates,
+  bool step(Optimizer& optimizer, const Row& row, float largest, Coordinates& coordinates,
             double label, float weight, double margin);
+  bool is_linear() const { return separation_.order() == 0 && !settings_.everything_high; }
   template <class Visit>
   void each_slot(Block block, Visit visit) const;
   template <class Which>
   std::size_t count(Block block, Which which) const;
   void rescale(double factor);
-  void prefetch(const Rows& batch, std::size_t r, std::uint32_t& packed) const;
-  bool prefetch_features(const Row& row) const;
+  void prefetch(const Rows& batch, std::size_t r, std::size_t& done, Ahead& ahead) const;
   void prefetch_packed(const Row& row) const;
 };
 

@@ -38,7 +38,9 @@ class Separation {
       *ranks_.make(features_.back(), moved) = 0;
   }
 
-  void prefetch(std::uint32_t feature) const { ranks_.prefetch(feature); }
+  void prefetch(const Row& row) const {
+    ranks_.prefetch(row.indices, row.size, [](std::size_t, const std::uint32_t*) {});
+  }
   const std::vector<std::uint32_t>& features() const { return features_; }
   std::size_t order() const { return features_.size(); }
 

@@ -195,18 +195,32 @@ class Table {
     return found ? found : add(key, moved);
   }
 
-  // Asks for the value. True when it could only ask for the group that says where that is.
-  bool prefetch(std::uint32_t key) const {
-    const Place place = place_of(key);
-    if (place.array) {
-      fetch(place.array + (key & chunk_mask));
-    } else if (place.packed) {
-      fetch(&place.packed->group(key));
-      return true;
-    } else {
-      sparse_.prefetch(key);
+  enum class Where { arrays, packed, other };
+
+  // Asks for the values of many keys. `visit` is given the position and the place of each that lies
+  // in an array, and so will not move. Says where all of them are, or the worst of them: of those
+  // that are packed it could only ask for the group that says where they are.
+  template <class Visit>
+  Where prefetch(const std::uint32_t* keys, std::size_t size, Visit visit) const {
+    const Place* const places = places_.data();
+    const std::size_t chunks = places_.size();
+    Where where = Where::arrays;
+    for (std::size_t i = 0; i < size; ++i) {
+      const std::uint32_t key = keys[i];
+      const std::size_t chunk = key >> chunk_bits;
+      if (chunk < chunks && places[chunk].array) {
+        T* place = places[chunk].array + (key & chunk_mask);
+        fetch(place);
+        visit(i, place);
+      } else if (chunk < chunks && places[chunk].packed) {
+        fetch(&places[chunk].packed->group(key));
+        where = Where::packed;
+      } else {
+        sparse_.prefetch(key);
+        if (where == Where::arrays) where = Where::other;
+      }
     }
-    return false;
+    return where;
   }
 
   // Asks for the value where `prefetch` has asked for the group.

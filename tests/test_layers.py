@@ -23,7 +23,7 @@ ALLOWED = {
     "separation": {"row", "table"},
     "expand": {"order", "row", "separation"},
     "kernel": {"avx2", "optim"},
-    "coordinates": {"kernel", "memory", "optim"},
+    "coordinates": {"avx2", "kernel", "memory", "optim"},
     "memory": set(),
     "model": {
         "coordinates",
@@ -38,7 +38,7 @@ ALLOWED = {
     },
     "descent": set(),
     "difacto": {"descent", "difacto", "factors", "kernel", "loss", "optim", "row", "table"},
-    "factors": {"descent", "kernel", "row"},
+    "factors": {"avx2", "descent", "kernel", "row"},
     "fm": {"descent", "factors", "fm", "kernel", "loss", "row", "table"},
     "score": set(),
     "shared": {"row"},

@@ -36,11 +36,12 @@ class Pair {
   void learn(std::vector<std::uint32_t> keys) {
     std::sort(keys.begin(), keys.end());
     keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+    table_.prefetch(keys.data(), keys.size(),
+                    [&](std::size_t i, T* place) { settled_[keys[i]] = place; });
     std::vector<T*> places(keys.size());
     for (bool moved = true; moved;) {
       moved = false;
       for (std::size_t i = 0; i < keys.size(); ++i) {
-        table_.prefetch(keys[i]);
         table_.prefetch_packed(keys[i]);
         places[i] = table_.make(keys[i], moved);
       }
@@ -54,6 +55,7 @@ class Pair {
   }
 
   void check() const {
+    for (const auto& [key, place] : settled_) require(8, table_.find(key) == place);
     for (const auto& [key, value] : map_) {
       const T* found = table_.find(key);
       require(2, found != nullptr && *found == value);
@@ -86,6 +88,7 @@ class Pair {
  private:
   pqr::Table<T> table_;
   std::map<std::uint32_t, T> map_;
+  std::map<std::uint32_t, T*> settled_;  // places that must not move
   std::uint32_t written_ = 0;
 };
 template <class T>
