@@ -73,6 +73,8 @@ def _print_version(context: click.Context) -> None:
 
 
 def main() -> None:
+    # NumPy would start a thread for each core, for linear algebra that no command needs.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]  # anywhere
     debug = len(arguments) < len(sys.argv) - 1
     if sys.stdout is None:
