@@ -64,10 +64,7 @@ class Named {
   Out<double> learn(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
                     const In<float>& values, const In<double>& labels, const In<float>& weights) {
     const Rows rows = view(indptr, indices, values, labels, weights);
-    for (std::size_t r = 0; r < rows.size; ++r) {
-      check_label(r, loss_, rows.labels[r]);
-      check_weight(r, rows.weights[r]);
-    }
+    check_each_target(loss_, rows.labels, rows.weights, rows.size);
     std::vector<double> margins(rows.size);
     {
       nb::gil_scoped_release release;

@@ -19,10 +19,7 @@ namespace pqr::bind {
 inline void check_targets(const std::string& loss, const In<double>& labels,
                           const In<float>& weights) {
   if (labels.size() != weights.size()) refuse("labels and weights differ in length");
-  for (std::size_t r = 0; r < labels.size(); ++r) {
-    check_label(r, loss_named(loss), labels.data()[r]);
-    check_weight(r, weights.data()[r]);
-  }
+  check_each_target(loss_named(loss), labels.data(), weights.data(), labels.size());
 }
 
 // Turns dicts into the arrays of a Batch of one row, and remembers names when told to.

@@ -70,6 +70,17 @@ inline void check_label(std::size_t row, Loss loss, double label) {
   }
 }
 
+// Every row's label and weight.
+inline void check_each_target(Loss loss, const double* labels, const float* weights,
+                              std::size_t size) {
+  for (std::size_t r = 0; r < size; ++r) {
+    const bool click = labels[r] == 0.0 || std::fabs(labels[r]) == 1.0;
+    if (click && is_weight(weights[r])) continue;
+    check_label(r, loss, labels[r]);
+    check_weight(r, weights[r]);
+  }
+}
+
 // A Batch is canonical, finite, and weighted by numbers >= 0.
 inline void check_rows(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
                        const In<float>& values, const In<double>& labels,
