@@ -33,6 +33,7 @@ struct Coordinates {
   std::vector<Slot<float>*> places;
   std::vector<Slot<float>> slots;
   std::vector<float> x, w;
+  float largest = 0.0f;  // |x|, once they are weighed
 
   void resize(std::size_t to) {
     size = to;

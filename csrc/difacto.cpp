@@ -69,7 +69,8 @@ bool Difacto::learn_row(const Row& row, Scratch& scratch, double label, float we
 double Difacto::margin_row(const Row& row, Scratch& scratch) const {
   gather(row, scratch);
   const double linear = weigh_slots(avx2_, settings_.linear.each(), scratch.slots.data(),
-                                    scratch.x.data(), scratch.w.data(), padded(row.size));
+                                    scratch.x.data(), scratch.w.data(), padded(row.size))
+                            .sum;
   scratch.terms.clear();
   for (std::size_t i = 0; i < row.size; ++i) {
     if (scratch.w[i] == 0.0f) continue;  // masked, not dropped

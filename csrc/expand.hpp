@@ -32,7 +32,6 @@ struct Expansion {
   float low_sum = 0;
   float scale = 1;
   std::size_t ignored = 0;  // features without a rank, where there is no low
-  float largest = 0;        // no coordinate is larger, in absolute value
   bool shared = false;
   bool squares = false;
 
@@ -43,7 +42,6 @@ struct Expansion {
     row = of;
     high = 0;
     ignored = 0;
-    const float value_bound = largest_value(row);
     double low = 0.0;
     found_.resize(row.size);
     for (std::size_t i = 0; i < row.size; ++i) {
@@ -65,8 +63,6 @@ struct Expansion {
     if (rule.interaction_scale > 0.0f && count > 0) {
       scale = rule.interaction_scale / std::sqrt(static_cast<float>(count));
     }
-    const float partner = std::max(value_bound, std::fabs(low_sum));
-    largest = std::max(value_bound, count > 0 ? value_bound * partner * scale : 0.0f);
   }
 
  private:

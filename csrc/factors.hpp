@@ -113,7 +113,11 @@ class Products {
 
   // At least the largest gradient of a row with this slope.
   double largest_gradient(const Row& row, double slope) const {
-    return std::fabs(slope) * std::max(1.0, double{largest_value(row)} * std::max(1.0, reach()));
+    double largest = 0.0;
+    for (std::size_t i = 0; i < row.size; ++i) {
+      largest = std::max(largest, std::fabs(double{row.values[i]}));
+    }
+    return std::fabs(slope) * std::max(1.0, largest * std::max(1.0, reach()));
   }
 
   // At least the largest |S_c - v_ic x_i|.

@@ -3,7 +3,10 @@
 // every operation rounds once and sums have a fixed shape, so both give the same bits.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 
 #include "avx2.hpp"
 #include "optim.hpp"
@@ -34,15 +37,36 @@ inline double sum_of_squares(const Slot<float>* slots, std::size_t size) {
   return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
 }
 
-// w = weight(slot); returns w . x. `Each` is an optimizer as one coordinate sees it.
+// The largest of all absolute values, as whole numbers, which have the order of floats without sign
+// and are compared many at a time; infinities are larger, and what is no number is largest.
+PQR_ALWAYS_INLINE inline float largest_of(const float* x, std::size_t size) {
+  std::int32_t most[lanes] = {};
+  for (std::size_t i = 0; i < size; i += lanes) {
+    for (std::size_t l = 0; l < lanes; ++l) {
+      std::int32_t bits = 0;
+      std::memcpy(&bits, x + i + l, sizeof bits);
+      most[l] = std::max(most[l], bits & 0x7FFFFFFF);
+    }
+  }
+  float largest = 0.0f;
+  std::memcpy(&largest, std::max_element(most, most + lanes), sizeof largest);
+  return largest;
+}
+
+struct Weighed {
+  double sum;     // w . x
+  float largest;  // |x|
+};
+
+// w = weight(slot). `Each` is an optimizer as one coordinate sees it.
 template <class Each>
-double weigh_slots(bool avx2, Each each, const Slot<float>* slots, const float* x, float* w,
-                   std::size_t padded) {
+Weighed weigh_slots(bool avx2, Each each, const Slot<float>* slots, const float* x, float* w,
+                    std::size_t padded) {
   return vectorised(avx2, [=]() PQR_ALWAYS_INLINE {
     const std::size_t size = padded / lanes * lanes;  // which the compiler then knows
 #pragma GCC ivdep
     for (std::size_t i = 0; i < size; ++i) w[i] = each.weight(slots[i]);
-    return sum_of_products(w, x, size);
+    return Weighed{sum_of_products(w, x, size), largest_of(x, size)};
   });
 }
 

@@ -98,8 +98,8 @@ std::size_t Model::learn_rows(Optimizer& chosen, const Rows& batch, double* marg
     if (row.expansion.ignored > 0 && weight != 0.0f) {
       return learn_newcomers<Loss>(chosen, row, label, weight, margins[r]);
     }
-    return learn_row<Loss>(chosen, row.expansion.row, row.expansion.largest, row.coordinates, label,
-                           weight, margins[r], [&](auto slots) { collect(row, coming, slots); });
+    return learn_row<Loss>(chosen, row.expansion.row, row.coordinates, label, weight, margins[r],
+                           [&](auto slots) { collect(row, coming, slots); });
   };
   // In QR a row may bring new ranks, so a later row cannot be split before its turn.
   return settings_.everything_high ? each_row<0>(batch, ahead_, learn_one)
@@ -129,8 +129,7 @@ std::size_t Model::learn_linear(Optimizer& chosen, const Rows& batch, double* ma
     const Row row = batch[r];
     Fetched& places = ahead_.fetched[r % ahead_.fetched.size()];
     const auto collect = [&](auto slots) { collect_linear(row, places, c, slots); };
-    if (!learn_row<Loss>(chosen, row, largest_value(row), c, batch.labels[r], batch.weights[r],
-                         margins[r], collect)) {
+    if (!learn_row<Loss>(chosen, row, c, batch.labels[r], batch.weights[r], margins[r], collect)) {
       return r;
     }
   }
@@ -171,8 +170,8 @@ std::size_t Model::each_row(const Rows& batch, Ahead& ahead, Visit visit) const 
 // `collect` fills the coordinates. False, and nothing is learned, when the row would leave the
 // range of a float.
 template <class Loss, class Optimizer, class Collect>
-bool Model::learn_row(Optimizer& chosen, const Row& row, float largest, Coordinates& c,
-                      double label, float weight, double& margin, Collect collect) {
+bool Model::learn_row(Optimizer& chosen, const Row& row, Coordinates& c, double label, float weight,
+                      double& margin, Collect collect) {
   if (weight == 0.0f) {
     collect(Find{*this});
     margin = weigh(chosen, c);
@@ -180,7 +179,7 @@ bool Model::learn_row(Optimizer& chosen, const Row& row, float largest, Coordina
   }
   collect(Make{*this});
   margin = weigh(chosen, c);
-  return step<Loss>(chosen, row, largest, c, label, weight, margin);
+  return step<Loss>(chosen, row, c, label, weight, margin);
 }
 
 // QR: a row with features never learned is predicted without them; then they are
@@ -197,8 +196,7 @@ bool Model::learn_newcomers(Optimizer& chosen, Planned& planned, double label, f
   plan(row, Fetched{}, planned);
   collect(planned, planned, Make{*this});
   weigh(chosen, planned.coordinates);
-  const bool learned = step<Loss>(chosen, row, planned.expansion.largest, planned.coordinates,
-                                  label, weight, margin);
+  const bool learned = step<Loss>(chosen, row, planned.coordinates, label, weight, margin);
   if (!learned) separation_.cut(order);
   return learned;
 }
@@ -296,16 +294,18 @@ void Model::collect(Planned& planned, const Planned& coming, Slots slots) {
 template <class Optimizer>
 double Model::weigh(const Optimizer& chosen, Coordinates& c) const {
   const auto each = chosen.each();
-  const double sum = weigh_slots(avx2_, each, c.slots.data(), c.x.data(), c.w.data(), c.padded());
+  const auto [sum, largest] =
+      weigh_slots(avx2_, each, c.slots.data(), c.x.data(), c.w.data(), c.padded());
+  c.largest = largest;
   return settings_.bias ? chosen.bias().weight(bias) + sum : sum;
 }
 
 // Learns the row whose slots and weights are in `c`.
 template <class Loss, class Optimizer>
-bool Model::step(Optimizer& chosen, const Row& row, float largest, Coordinates& c, double label,
-                 float weight, double margin) {
+bool Model::step(Optimizer& chosen, const Row& row, Coordinates& c, double label, float weight,
+                 double margin) {
   const double slope = Loss::slope(margin, label) * weight;
-  const double gradient = std::fabs(slope) * std::max(1.0, double{largest});
+  const double gradient = std::fabs(slope) * std::max(1.0, double{c.largest});
   if (!(gradient <= largest_gradient)) return false;
   const auto each = chosen.each();
   const std::size_t size = c.padded();

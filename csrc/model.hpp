@@ -111,8 +111,8 @@ class Model {
   template <class Loss, class Optimizer>
   std::size_t learn_linear(Optimizer& optimizer, const Rows& batch, double* margins);
   template <class Loss, class Optimizer, class Collect>
-  bool learn_row(Optimizer& optimizer, const Row& row, float largest, Coordinates& coordinates,
-                 double label, float weight, double& margin, Collect collect);
+  bool learn_row(Optimizer& optimizer, const Row& row, Coordinates& coordinates, double label,
+                 float weight, double& margin, Collect collect);
   template <class Loss, class Optimizer>
   bool learn_newcomers(Optimizer& optimizer, Planned& planned, double label, float weight,
                        double& margin);
@@ -130,8 +130,8 @@ class Model {
   template <class Optimizer>
   double weigh(const Optimizer& optimizer, Coordinates& coordinates) const;
   template <class Loss, class Optimizer>
-  bool step(Optimizer& optimizer, const Row& row, float largest, Coordinates& coordinates,
-            double label, float weight, double margin);
+  bool step(Optimizer& optimizer, const Row& row, Coordinates& coordinates, double label,
+            float weight, double margin);
   bool is_linear() const { return separation_.order() == 0 && !settings_.everything_high; }
   template <class Visit>
   void each_slot(Block block, Visit visit) const;

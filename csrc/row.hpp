@@ -71,29 +71,6 @@ inline bool is_canonical(const std::uint32_t* indices, const float* values, std:
   return (bad[0] | bad[1] | bad[2] | bad[3]) == 0;
 }
 
-// The largest absolute value in a canonical row, in the same way.
-inline float largest_value(const Row& row) {
-  using Bits = std::int32_t __attribute__((vector_size(16)));  // floats above 0 are in their order
-  constexpr std::size_t four = 4;
-  if (row.size < four) {
-    float largest = 0.0f;
-    for (std::size_t i = 0; i < row.size; ++i)
-      largest = std::max(largest, std::fabs(row.values[i]));
-    return largest;
-  }
-  Bits most = {};
-  for (std::size_t i = 0; i < row.size; i += four) {
-    Bits bits;
-    std::memcpy(&bits, row.values + std::min(i, row.size - four), sizeof bits);
-    bits &= 0x7FFFFFFF;
-    most = bits > most ? bits : most;
-  }
-  const std::int32_t largest = std::max(std::max(most[0], most[1]), std::max(most[2], most[3]));
-  float value = 0.0f;
-  std::memcpy(&value, &largest, sizeof value);
-  return value;
-}
-
 inline bool is_good(const Row& row) {
   constexpr float largest = std::numeric_limits<float>::max();
   std::uint32_t bad = 0;
