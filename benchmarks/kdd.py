@@ -1,10 +1,6 @@
 """The shape of KDD2012: 149 million rows of 54.7 million features, straight from the generator.
 
-Each model has a process of its own:
-
-    python -m benchmarks.kdd MODEL ROWS
-
-makes Batches on one thread, learns them on another, and prints what it took as JSON.
+Each model has a process of its own, kdd_pass.py.
 """
 
 from __future__ import annotations
@@ -12,26 +8,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 
+from benchmarks.kdd_pass import COUNTED, TITLES
 from benchmarks.machine import circumstances
 from benchmarks.measure import ROOT, BenchmarkError, near, tell
 from benchmarks.results import Result, table
-from pqrlearn import LR, PQR, Counts, Separation
 from pqrlearn.cli import show
 from pqrlearn.datasets.clicks import ClickStream
-from pqrlearn.learners import Learner
-from pqrlearn.metrics import make_metrics
-from pqrlearn.progressive import finite, peak_memory
-from pqrlearn.readers.ahead import ahead
 
-ROWS, ORDER, COUNTED = 149_009_105, 100, 1_000_000
-BATCH_ROWS = 2**16
-TITLES = {"lr": "LR", "pqr": f"PQR({ORDER})"}
-SLOT_BYTES, RANK_BYTES = 8, 4
+ROWS = 149_009_105
 
 NOTE = """\
 {rows:,} rows of {stream[fields]} one-hot features out of {stream[features]:,}, seed \
@@ -43,21 +28,6 @@ which are made a second time. The state is 8 bytes for each \
 coordinate that was learned and 4 for each rank; the peak is that of the whole process, with \
 interpreter, libraries and the Batches under way.
 """
-
-
-@dataclass
-class Clock:
-    """Adds up what is done inside of `running`: wall time, and CPU time of this thread."""
-
-    wall: float = 0.0
-    cpu: float = 0.0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        wall, cpu = time.perf_counter(), time.thread_time()
-        yield
-        self.wall += time.perf_counter() - wall
-        self.cpu += time.thread_time() - cpu
 
 
 def compare(rows: int | None) -> Result:
@@ -88,56 +58,12 @@ def _ratio(models: dict[str, Result], clock: str) -> float:
 
 def _process(name: str, rows: int) -> Result:
     """Its progress line goes where ours would."""
-    command = [near(sys.executable), "-m", "benchmarks.kdd", name, str(rows)]
+    command = [near(sys.executable), "-m", "benchmarks.kdd_pass", name, str(rows)]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE)
     if done.returncode:
         raise BenchmarkError(f"{' '.join(command)}: exit code {done.returncode}")
     found: Result = json.loads(done.stdout)
     return found
-
-
-def one_pass(name: str, rows: int) -> Result:
-    stream, metrics = ClickStream.kdd2012(), make_metrics("logistic")
-    counting, learning, start = Clock(), Clock(), time.perf_counter()
-    learner: Learner = LR() if name == "lr" else PQR(separation(stream, rows, counting))
-    with show.progress(TITLES[name], lambda: learner.rows / rows, quiet=False) as watch:
-        for batch in ahead(stream.batches(rows, BATCH_ROWS), depth=2):
-            with learning.running():
-                margins = learner.learn_margins(batch)
-            metrics.update(margins, batch.labels, batch.weights)
-            watch(metrics)
-    total, peak = time.perf_counter() - start, peak_memory()
-    figures, state = finite(metrics.result()), state_bytes(learner)
-    return {
-        **figures,
-        "rows": learner.rows,
-        "learn_seconds": learning.wall,
-        "learn_cpu_seconds": learning.cpu,
-        "count_seconds": counting.wall,
-        "count_cpu_seconds": counting.cpu,
-        "total_seconds": total,
-        "peak_bytes": peak,
-        "state_bytes": state,
-        "peak_to_state": peak / state,
-        "off_percent": 100 * abs(figures["mean_prediction"] / figures["mean_label"] - 1),
-    }
-
-
-def separation(stream: ClickStream, rows: int, clock: Clock) -> Separation:
-    """Of the first million rows; making them is not on the clock."""
-    counts = Counts()
-    for batch in stream.batches(min(rows, COUNTED), BATCH_ROWS):
-        with clock.running():
-            counts.add(batch)
-    with clock.running():
-        return counts.separate(order=ORDER)
-
-
-def state_bytes(learner: Learner) -> int:
-    """What the model cannot do without: a slot for every coordinate learned, and the ranks."""
-    slots = sum(len(learner.weights(block)[1]) for block in learner.blocks)
-    ranks = learner.separation.order if isinstance(learner, PQR) else 0
-    return slots * SLOT_BYTES + ranks * RANK_BYTES
 
 
 def section(result: Result) -> str:
@@ -163,7 +89,3 @@ def section(result: Result) -> str:
 Learning and counting take PQR {result["time_ratio"]:.2f} times as long as LR by the thread's \
 clock, {result["wall_ratio"]:.2f} times by that on the wall.
 """
-
-
-if __name__ == "__main__":
-    print(json.dumps(one_pass(sys.argv[1], int(sys.argv[2]))))

@@ -355,7 +355,7 @@ void Model::prefetch(const Rows& batch, std::size_t r, std::size_t& done, Ahead&
     Slot<float>** places = fetched.places.data();
     fetched.where = linear_.prefetch(row.indices, row.size,
                                      [=](std::size_t i, Slot<float>* place) { places[i] = place; });
-    if (!is_linear()) separation_.prefetch(row);
+    separation_.prefetch(row);
   }
   if (r + packed_ahead >= batch.size) return;
   const Fetched& fetched = ahead.fetched[(r + packed_ahead) % ahead.fetched.size()];

@@ -17,26 +17,6 @@ constexpr std::uint32_t chunk_bits = 12;
 constexpr std::uint32_t chunk_size = 1u << chunk_bits;
 constexpr std::uint32_t chunk_mask = chunk_size - 1;
 
-// 64 features: a bit for each says whether it has a value, and the run holds those values in order
-// of feature.
-struct Group {
-  // What stands in front of the values. A run may be moved, and then tells its group.
-  struct Run {
-    Group* group;
-  };
-
-  std::uint64_t bits;
-  Run* run;
-};
-
-// All zeros is a chunk without values.
-struct Chunk {
-  Group groups[chunk_size / 64];
-  std::uint32_t used;  // values in all groups
-
-  Group& group(std::uint32_t key) { return groups[(key & chunk_mask) / 64]; }
-};
-
 // How many bits are set. Nearly every x86 has an instruction for it, but a compiler that uses it
 // unasked makes programs for no other.
 inline std::uint32_t ones(std::uint64_t bits) {
@@ -52,6 +32,51 @@ inline std::uint32_t ones(std::uint64_t bits) {
   return static_cast<std::uint32_t>((bits * 0x0101010101010101u) >> 56);
 }
 
+// 256 features: a bit for each says whether it has a value, and the run holds those values in order
+// of feature.
+struct Group {
+  // What stands in front of the values. A run may be moved, and then tells its group.
+  struct Run {
+    Group* group;
+  };
+  static constexpr std::uint32_t features = 256;
+
+  std::uint64_t bits[features / 64];
+  Run* run;
+  std::uint8_t before[features / 64];  // values of the words in front of each
+  std::uint16_t count;                 // of all values
+
+  static std::uint32_t word_of(std::uint32_t key) { return key % features / 64; }
+  static std::uint64_t bit_of(std::uint32_t key) { return std::uint64_t{1} << (key & 63); }
+
+  bool has(std::uint32_t key) const { return bits[word_of(key)] & bit_of(key); }
+
+  // Of the key's value in the run, or where it would be.
+  std::uint32_t place(std::uint32_t key) const {
+    const std::uint32_t word = word_of(key);
+    return before[word] + ones(bits[word] & (bit_of(key) - 1));
+  }
+
+  void set(std::uint32_t key) {
+    bits[word_of(key)] |= bit_of(key);
+    for (std::uint32_t word = word_of(key) + 1; word < features / 64; ++word) ++before[word];
+    ++count;
+  }
+};
+
+// All zeros is a chunk without values.
+struct Chunk {
+  Group groups[chunk_size / Group::features];
+
+  Group& group(std::uint32_t key) { return groups[(key & chunk_mask) / Group::features]; }
+
+  std::uint32_t used() const {  // values in all groups
+    std::uint32_t sum = 0;
+    for (const Group& group : groups) sum += group.count;
+    return sum;
+  }
+};
+
 // The runs of packed chunks. Runs of one length lie side by side in blocks; where one is given up,
 // the last of its length takes its place. So there are no holes, whatever lengths are in demand.
 // A block is as large as a chunk that is a plain array, and one can become the other.
@@ -61,30 +86,27 @@ class Packed {
 
  public:
   static T* find(const Group& group, std::uint32_t key) {
-    const std::uint64_t bit = bit_of(key);
-    return group.bits & bit ? values(group.run) + ones(group.bits & (bit - 1)) : nullptr;
+    return group.has(key) ? values(group.run) + group.place(key) : nullptr;
   }
 
   // Asks for the value, or for where it would be.
   static void prefetch(const Group& group, std::uint32_t key) {
-    if (group.bits != 0) fetch(values(group.run) + ones(group.bits & (bit_of(key) - 1)));
+    if (group.run) fetch(values(group.run) + group.place(key));
   }
 
   // For a key that is not there. `moved` as in Table::make.
   T* add(Chunk& chunk, std::uint32_t key, Arena& arena, bool& moved) {
     Group& group = chunk.group(key);
-    const std::uint64_t bit = bit_of(key);
-    const std::uint32_t count = ones(group.bits), before = ones(group.bits & (bit - 1));
+    const std::uint32_t place = group.place(key), count = group.count;
     if (length(count + 1) != length(count)) {
-      lengthen(group, count, arena);
+      lengthen(group, arena);
       moved |= count > 0;
     }
     T* all = values(group.run);
-    std::copy_backward(all + before, all + count, all + count + 1);
-    all[before] = T{};
-    group.bits |= bit;
-    ++chunk.used;
-    return all + before;
+    std::copy_backward(all + place, all + count, all + count + 1);
+    all[place] = T{};
+    group.set(key);
+    return all + place;
   }
 
   // In order of key, of which only the part within the chunk is known here.
@@ -92,12 +114,14 @@ class Packed {
   static void each(const Chunk& chunk, Visit visit) {
     std::uint32_t first = 0;
     for (const Group& group : chunk.groups) {
-      std::uint32_t before = 0;
-      for (std::uint64_t left = group.bits; left != 0; left &= left - 1) {
-        visit(first + static_cast<std::uint32_t>(__builtin_ctzll(left)),
-              values(group.run)[before++]);
+      std::uint32_t place = 0;
+      for (std::uint64_t left : group.bits) {
+        for (; left != 0; left &= left - 1) {
+          visit(first + static_cast<std::uint32_t>(__builtin_ctzll(left)),
+                values(group.run)[place++]);
+        }
+        first += 64;
       }
-      first += 64;
     }
   }
 
@@ -119,7 +143,7 @@ class Packed {
   T* array(Chunk* chunk, Arena& arena) {
     T* to = array(arena);
     each(*chunk, [&](std::uint32_t at, const T& value) { to[at] = value; });
-    for (const Group& group : chunk->groups) give_up(group.run, length(ones(group.bits)));
+    for (const Group& group : chunk->groups) give_up(group.run, length(group.count));
     *chunk = {};
     chunks_.push_back(chunk);
     return to;
@@ -129,7 +153,8 @@ class Packed {
   using Run = Group::Run;
   using Block = unsigned char*;
   static constexpr std::size_t block_bytes = chunk_size * sizeof(T);
-  static constexpr std::size_t step = 32;  // by which runs get longer
+  static constexpr std::size_t step = 4 * sizeof(T);  // by which runs get longer
+  static_assert(step % alignof(Run) == 0);
 
   // Blocks of runs of one length, all full but the last.
   struct Stack {
@@ -141,11 +166,10 @@ class Packed {
   static constexpr std::size_t length(std::size_t count) {
     return count == 0 ? 0 : (sizeof(Run) + count * sizeof(T) + step - 1) / step;
   }
-  std::array<Stack, length(64) + 1> stacks_;  // by length
-  std::vector<Block> blocks_;                 // free ones
-  std::vector<Chunk*> chunks_;                // free ones, zeroed
+  std::array<Stack, length(Group::features) + 1> stacks_;  // by length
+  std::vector<Block> blocks_;                              // free ones
+  std::vector<Chunk*> chunks_;                             // free ones, zeroed
 
-  static std::uint64_t bit_of(std::uint32_t key) { return std::uint64_t{1} << (key & 63); }
   static T* values(Run* run) { return reinterpret_cast<T*>(run + 1); }
 
   Block block(Arena& arena) {
@@ -184,11 +208,11 @@ class Packed {
     }
   }
 
-  void lengthen(Group& group, std::uint32_t count, Arena& arena) {
-    Run* longer = take(length(count + 1), arena);
+  void lengthen(Group& group, Arena& arena) {
+    Run* longer = take(length(group.count + 1u), arena);
     longer->group = &group;
-    if (count > 0) std::copy_n(values(group.run), count, values(longer));
-    give_up(group.run, length(count));
+    if (group.count > 0) std::copy_n(values(group.run), group.count, values(longer));
+    give_up(group.run, length(group.count));
     group.run = longer;
   }
 };

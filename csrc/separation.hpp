@@ -38,7 +38,9 @@ class Separation {
       *ranks_.make(features_.back(), moved) = 0;
   }
 
+  // Few ranks stay in the cache.
   void prefetch(const Row& row) const {
+    if (features_.size() < 4096) return;
     ranks_.prefetch(row.indices, row.size, [](std::size_t, const std::uint32_t*) {});
   }
   const std::vector<std::uint32_t>& features() const { return features_; }

@@ -213,7 +213,8 @@ class Table {
         fetch(place);
         visit(i, place);
       } else if (chunk < chunks && places[chunk].packed) {
-        fetch(&places[chunk].packed->group(key));
+        fetch(&places[chunk].packed->group(key).bits[Group::word_of(key)]);
+        fetch(&places[chunk].packed->group(key).run);
         where = Where::packed;
       } else {
         sparse_.prefetch(key);
@@ -298,7 +299,7 @@ class Table {
   // A key that is not there.
   [[gnu::noinline]] T* add(std::uint32_t key, bool& moved) {
     if (Chunk* packed = place_of(key).packed) {
-      if (!fills_array(packed->used)) return packed_.add(*packed, key, arena_, moved);
+      if (!fills_array(packed->used())) return packed_.add(*packed, key, arena_, moved);
       moved = true;
       T* array = packed_.array(packed, arena_);
       ++arrays_;

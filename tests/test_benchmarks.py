@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks import cost, cost_page, kdd, memory, page, profile, results, workloads
+from benchmarks import cost, cost_page, kdd, kdd_pass, memory, page, profile, results, workloads
 from benchmarks.contenders import Linear, LinearInMemory, Reading, VwFromCache, VwLinear, XLearn
 from benchmarks.measure import ROOT, BenchmarkError, Outcome, measure
 from benchmarks.targets import TARGETS, targets_table
@@ -167,10 +167,10 @@ def test_what_is_learned_in_memory_is_predicted_too():
 def test_a_pass_over_kdd2012_knows_its_state_and_its_calibration():
     stream = workloads.ClickStream.kdd2012()
     seen = len(set(stream.batch(0, 2000).indices.tolist()))
-    lr, pqr = (kdd.one_pass(name, 2000) for name in ("lr", "pqr"))
+    lr, pqr = (kdd_pass.one_pass(name, 2000) for name in ("lr", "pqr"))
     assert lr["rows"] == pqr["rows"] == 2000
     assert lr["state_bytes"] == 8 * (seen + 1)  # the bias
-    assert pqr["state_bytes"] > lr["state_bytes"] + 4 * kdd.ORDER
+    assert pqr["state_bytes"] > lr["state_bytes"] + 4 * kdd_pass.ORDER
     assert lr["mean_label"] == pqr["mean_label"] == stream.batch(0, 2000).labels.mean()
     assert lr["count_seconds"] == 0 < pqr["count_seconds"]
     assert lr["learn_seconds"] < lr["total_seconds"]

@@ -48,7 +48,16 @@ BIND = {
     "rows": {"arrays", "../loss", "../row", "../shared"},
     "scores": {"arrays", "../score"},
     "dicts": {"arrays", "../names", "../row"},
-    "named": {"arrays", "dicts", "rows", "../model", "../names", "../separation", "../shared"},
+    "named": {
+        "../memory",
+        "arrays",
+        "dicts",
+        "rows",
+        "../model",
+        "../names",
+        "../separation",
+        "../shared",
+    },
     "embedded": {
         "arrays",
         "named",

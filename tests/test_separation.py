@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
@@ -118,6 +119,16 @@ def test_features_may_have_names() -> None:
     assert separation.high_names() == ["site=a", "clicks"]
     assert separation.counts.tolist() == [2, 1]
     assert separation.distinct == 3
+
+
+def test_a_separation_does_not_hold_on_to_the_counts() -> None:
+    counts = Counts.of([{"a": 1.0}, {"a": 1.0, "b": 1.0}])
+    before = sys.getrefcount(counts._counter)
+    separation = counts.separate(order=1)
+    after = sys.getrefcount(counts._counter)
+    assert after == before
+    counts.add({"c": 1.0})
+    assert len(separation.names) == 2
 
 
 @pytest.mark.parametrize(

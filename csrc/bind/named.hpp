@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "../memory.hpp"
 #include "../model.hpp"
 #include "../names.hpp"
 #include "../separation.hpp"
@@ -25,6 +26,12 @@ struct NamedCounter {
   Counter counter;
   Names names;
   DictRow dict;
+
+  ~NamedCounter() {
+    const bool much = counter.distinct() > 100'000;
+    counter = Counter();
+    if (much) release_freed();  // the model that was made of the counts may live long
+  }
 
   void add(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
            const In<float>& values) {

@@ -191,7 +191,8 @@ class Counts:
         if min_count is not None:
             check_whole("min_count", min_count, least=1)
         features, counts = self._counter.top(MAX_ORDER if order is None else order, min_count or 1)
-        return Separation(features, counts, self.rows, self.distinct, self._counter.names)
+        names = names_from(name_tensors(self._counter.names))  # a copy: they live in the counter
+        return Separation(features, counts, self.rows, self.distinct, names)
 
     def default_order(self) -> int:
         return math.isqrt(max(self.distinct, 1) - 1) + 1 if self.distinct else 0
