@@ -38,6 +38,13 @@ struct Expansion {
   std::size_t pairs() const { return high == 0 ? 0 : high * (high - 1) / 2; }
   std::size_t interactions() const { return pairs() + (shared ? high : 0) + (squares ? high : 0); }
 
+  // Without interactions.
+  void leave_whole(const Row& of) {
+    row = of;
+    high = ignored = 0;
+    shared = squares = false;
+  }
+
   void split(const Row& of, const Separation& separation, const ExpandRule& rule) {
     row = of;
     high = 0;
@@ -73,7 +80,7 @@ struct Expansion {
   std::vector<Found> found_;
 
   void sort_high() {
-    const std::size_t padded = (high + 3) / 4 * 4;
+    const std::size_t padded = (high + 3) / 4 * 4;  // for fill()
     if (ranks.size() < padded) {
       ranks.resize(padded);
       values.resize(padded);

@@ -15,15 +15,27 @@ namespace pqr {
 
 constexpr std::size_t lanes = 8;  // arrays are padded to a multiple of it, with x = 0
 
-// The row's sum: `lanes` strided partial sums, then a fixed tree.
+// By fours: up to three more than `count`, for the next ones to overwrite.
+template <class T, class Value>
+PQR_ALWAYS_INLINE inline void fill(T* __restrict out, std::size_t count, Value value) {
+  for (std::size_t i = 0; i < count; i += 4) {
+    for (std::size_t l = 0; l < 4; ++l) out[i + l] = value(i + l);
+  }
+}
+
+// The row's sum: `lanes` strided partial sums, then a fixed tree. `Part` is an array or a vector.
+template <class Part>
+PQR_ALWAYS_INLINE inline double sum_of_parts(const Part& part) {
+  const double even = (double{part[0]} + part[4]) + (double{part[2]} + part[6]);
+  const double odd = (double{part[1]} + part[5]) + (double{part[3]} + part[7]);
+  return even + odd;
+}
 PQR_ALWAYS_INLINE inline double sum_of_products(const float* w, const float* x, std::size_t size) {
   float part[lanes] = {};
   for (std::size_t i = 0; i < size; i += lanes) {
     for (std::size_t l = 0; l < lanes; ++l) part[l] += w[i + l] * x[i + l];
   }
-  const double even = (double{part[0]} + part[4]) + (double{part[2]} + part[6]);
-  const double odd = (double{part[1]} + part[5]) + (double{part[3]} + part[7]);
-  return even + odd;
+  return sum_of_parts(part);
 }
 
 // Sum of the squares of z, in double: `lanes` strided partial sums, then the same tree.

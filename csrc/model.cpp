@@ -120,6 +120,32 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
       optimizer);
 }
 
+std::optional<Frozen> Model::freeze(const Rows& batch) const {
+  constexpr std::size_t worth = 4;  // predictions of a weight
+  const auto entries = static_cast<std::size_t>(batch.indptr[batch.size] - batch.indptr[0]);
+  const std::size_t order = separation_.order();
+  // A row of s features has about s (s + 1) / 2 coordinates, if it is worth asking.
+  const std::size_t each = order == 0 ? 1 : entries / std::max<std::size_t>(1, batch.size) / 2;
+  if (settings_.everything_high || next_feature > entries) return {};
+  if (Frozen::size(next_feature, order) * worth > entries * each) return {};
+  Frozen frozen(next_feature, separation_, rule_, bias_weight(), avx2_);
+  std::visit(
+      [&](const auto& chosen) {
+        const auto one = chosen.each();
+        each_slot(Block::linear, [&](std::uint32_t i, std::uint32_t, const Slot<float>& slot) {
+          frozen.set_linear(i, one.weight(slot));
+        });
+        each_slot(Block::pair, [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
+          frozen.set_pair(i, j, one.weight(slot));
+        });
+        each_slot(Block::shared, [&](std::uint32_t i, std::uint32_t, const Slot<float>& slot) {
+          frozen.set_shared(i, one.weight(slot));
+        });
+      },
+      optimizer);
+  return frozen;
+}
+
 // Without high features there is nothing to plan.
 template <class Loss, class Optimizer>
 std::size_t Model::learn_linear(Optimizer& chosen, const Rows& batch, double* margins) {

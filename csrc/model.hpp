@@ -5,10 +5,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "coordinates.hpp"
 #include "expand.hpp"
+#include "frozen.hpp"
 #include "kernel.hpp"
 #include "loss.hpp"
 #include "optim.hpp"
@@ -43,6 +45,9 @@ class Model {
   std::size_t learn(const Rows& batch, double* margins);
   // Returns how many rows have a finite margin, from the first one on.
   std::size_t margin(const Rows& batch, double* margins) const;
+
+  // The weights, if so many coordinates are to be predicted that copying them pays.
+  std::optional<Frozen> freeze(const Rows& batch) const;
 
   BlockState state(Block block) const;
   // False when keys are out of range or do not rise. The block must be untouched.

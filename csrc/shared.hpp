@@ -62,6 +62,12 @@ std::size_t in_parts(std::size_t size, Work work) {
   return done;
 }
 
+// Whether a model can be frozen.
+template <class Model, class = void>
+constexpr bool freezes = false;
+template <class Model>
+constexpr bool freezes<Model, decltype(void(&Model::freeze))> = true;
+
 template <class Model>
 class Shared {
  public:
@@ -76,6 +82,13 @@ class Shared {
   }
 
   std::size_t margin(const Rows& rows, double* margins) const {
+    if constexpr (freezes<Model>) {
+      if (const auto frozen = read([&](const Model& model) { return model.freeze(rows); })) {
+        return in_parts(rows.size, [&](std::size_t first, std::size_t last) {
+          return frozen->margin(rows.part(first, last - first), margins + first);
+        });
+      }
+    }
     return in_parts(rows.size, [&](std::size_t first, std::size_t last) {
       return margin_part(rows.part(first, last - first), margins + first);
     });

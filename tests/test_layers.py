@@ -25,9 +25,11 @@ ALLOWED = {
     "kernel": {"avx2", "optim"},
     "coordinates": {"avx2", "kernel", "memory", "optim"},
     "memory": set(),
+    "frozen": {"avx2", "expand", "kernel", "memory", "row", "separation"},
     "model": {
         "coordinates",
         "expand",
+        "frozen",
         "kernel",
         "loss",
         "model",

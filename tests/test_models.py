@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
 import pqrlearn
-from pqrlearn import LR, PQR, QR, Batch, Ftrl, Separation
+from pqrlearn import LR, PQR, QR, Batch, Counts, Ftrl, Ogd, Separation
 from pqrlearn.errors import HyperError, RowError
 from pqrlearn.hyper import Optimizer
 from pqrlearn.learners.base import Learner
@@ -285,6 +286,25 @@ def test_the_largest_index_works(family: Any) -> None:
     assert found["linear", last] == found["linear", 0] > 0
     assert (("pair", 0, last) in found) == (family is not LR)
     assert nonzero_weights(pqrlearn.from_bytes(model.to_bytes())) == found
+
+
+@pytest.mark.parametrize("optimizer", [Ftrl(alpha=0.3, l1=0.01), Ogd(eta=0.1, radius=0.5)])
+@pytest.mark.parametrize("order", [0, 1, 7, 40])
+def test_many_rows_are_predicted_as_few_are(order: int, optimizer: Any) -> None:
+    """Many are predicted from a copy of the weights, a few from the slots."""
+    random = np.random.default_rng(order)
+    rows = 3000
+    dense = random.random((rows, 60)) < random.random(60) ** 2
+    values = np.where(dense, random.normal(size=(rows, 60)), 0)
+    labels = random.integers(0, 2, rows)
+    seen = Batch.from_csr(scipy.sparse.csr_matrix(values[:, :40]), labels)
+    every = Batch.from_csr(scipy.sparse.csr_matrix(values), labels)
+    assert len(every.indices) > 4 * (60 + 60 * 59 / 2 + 60)
+    separation = Counts.of(seen).separate(order=order)
+    model = PQR(separation, optimizer=optimizer) if order else LR(optimizer=optimizer)
+    model.learn_many(seen)
+    few = [model.margin_many(every.part(r, r + 1)) for r in range(rows)]
+    np.testing.assert_array_equal(model.margin_many(every), np.concatenate(few))
 
 
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])

@@ -100,6 +100,7 @@ class _Linear(NativeLearner):
     def _restore(
         self, settings: dict[str, Any], tensors: modelfile.Tensors, names: _core.Names
     ) -> Self:
+        taken = -1
         for block in self.blocks:
             if block == "bias":
                 z, root_n = modelfile.tensor(tensors, "bias", np.float64, 1).tolist()
@@ -113,10 +114,12 @@ class _Linear(NativeLearner):
                 self._model.restore(
                     block, keys, modelfile.tensor(tensors, f"{block}.slots", np.float32, 2)
                 )
+                if block == "linear" and len(keys):
+                    taken = int(keys[-1])
         self._model.scalars = modelfile.tensor(tensors, "optimizer", np.float64, 1).tolist()
         self._model.rows = check_whole("rows", settings["rows"], least=0, most=2**63)
         self._model.next_feature = check_whole(
-            "next_feature", settings["next_feature"], least=0, most=2**32
+            "next_feature", settings["next_feature"], least=taken + 1, most=2**32
         )
         self._model.names = names
         return self

@@ -1,0 +1,148 @@
+// The weights of a model as they are now, one after the other and without the state that they come
+// from: to predict many rows. Weights that were never learned are there as well, as zeros.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "avx2.hpp"
+#include "expand.hpp"
+#include "kernel.hpp"
+#include "memory.hpp"
+#include "row.hpp"
+#include "separation.hpp"
+
+namespace pqr {
+
+class Frozen {
+ public:
+  // Features from `features` on have no weight.
+  Frozen(std::size_t features, const Separation& separation, const ExpandRule& rule, double bias,
+         bool avx2)
+      : separation_(separation),
+        rule_(rule),
+        bias_(bias),
+        avx2_(avx2),
+        nothing_(features),
+        pairs_(features + 1),
+        shared_(pairs_ + triangle(separation.order())),
+        weights_(size(features, separation.order())) {}
+
+  static std::size_t size(std::size_t features, std::size_t order) {
+    return features + 1 + triangle(order) + order;
+  }
+
+  void set_linear(std::uint32_t feature, float weight) {
+    if (feature < nothing_) weights_[feature] = weight;
+  }
+  void set_pair(std::uint32_t i, std::uint32_t j, float weight) {
+    weights_[pairs_ + triangle(j) + i] = weight;
+  }
+  void set_shared(std::uint32_t rank, float weight) { weights_[shared_ + rank] = weight; }
+
+  // As Model::margin: how many rows have a finite margin, from the first one on.
+  std::size_t margin(const Rows& batch, double* margins) const {
+    std::array<Planned, ahead + 1> planned;
+    for (std::size_t t = 0; t < batch.size + ahead; ++t) {
+      if (t + ranks_ahead < batch.size) separation_.prefetch(batch[t + ranks_ahead]);
+      if (t < batch.size) plan(batch[t], planned[t % planned.size()]);
+      if (t < ahead) continue;
+      const std::size_t r = t - ahead;
+      margins[r] = bias_ + sum(planned[r % planned.size()]);
+      if (!std::isfinite(margins[r])) return r;
+    }
+    return batch.size;
+  }
+
+ private:
+  static constexpr std::size_t ahead = 3;  // rows between a plan, which fetches, and its turn
+  static constexpr std::size_t ranks_ahead = 4;
+
+  struct Planned {
+    Expansion expansion;
+    std::size_t padded = 0;
+    std::vector<std::uint64_t> places;  // in weights_
+    std::vector<float> x;
+  };
+
+  const Separation& separation_;
+  ExpandRule rule_;
+  double bias_;
+  bool avx2_;
+  std::size_t nothing_, pairs_, shared_;  // where in weights_ they are
+  std::vector<float> weights_;
+
+  static std::size_t triangle(std::size_t side) { return side == 0 ? 0 : side * (side - 1) / 2; }
+
+  // The coordinates of a row, in the order of Model::plan.
+  void plan(const Row& row, Planned& planned) const {
+    Expansion& e = planned.expansion;
+    if (separation_.order() == 0) {
+      e.leave_whole(row);
+    } else {
+      e.split(row, separation_, rule_);
+    }
+    const std::size_t size = row.size + e.interactions();
+    planned.padded = (size + lanes - 1) / lanes * lanes;
+    if (planned.x.size() < planned.padded + lanes) {
+      planned.places.resize(planned.padded + lanes);
+      planned.x.resize(planned.places.size());
+    }
+    vectorised(avx2_, [&]() PQR_ALWAYS_INLINE {
+      std::uint64_t* place = planned.places.data();
+      float* x = planned.x.data();
+      for (std::size_t i = 0; i < row.size; ++i) {
+        place[i] = std::min<std::uint64_t>(row.indices[i], nothing_);
+        x[i] = row.values[i];
+      }
+      place += row.size;
+      x += row.size;
+      const std::uint32_t* ranks = e.ranks.data();
+      const float* values = e.values.data();
+      for (std::size_t b = 1; b < e.high; ++b) {
+        fill(place, b,
+             [=, first = pairs_ + triangle(ranks[b])](std::size_t a) { return first + ranks[a]; });
+        fill(x, b, [=, value = values[b] * e.scale](std::size_t a) { return values[a] * value; });
+        place += b;
+        x += b;
+      }
+      if (e.shared) {
+        fill(place, e.high, [=, first = shared_](std::size_t a) { return first + ranks[a]; });
+        fill(x, e.high,
+             [=, share = e.low_sum * e.scale](std::size_t a) { return values[a] * share; });
+      }
+      for (std::size_t i = size; i < planned.padded; ++i) {
+        planned.places[i] = nothing_;
+        planned.x[i] = 0.0f;
+      }
+    });
+    for (std::size_t i = 0; i < planned.padded; ++i) fetch(weights_.data() + planned.places[i]);
+  }
+
+  // The same sum as that of weigh_slots(). Weights are loaded one by one: the instruction that
+  // gathers them is slower on many processors, and so is reading several that were written singly.
+  double sum(const Planned& planned) const {
+    return vectorised(avx2_, [&]() PQR_ALWAYS_INLINE {
+      using Lanes = float __attribute__((vector_size(lanes * sizeof(float))));
+      const std::uint64_t* place = planned.places.data();
+      const float* weights = weights_.data();
+      Lanes part = {};
+      for (std::size_t i = 0; i < planned.padded; i += lanes, place += lanes) {
+        const Lanes w = {weights[place[0]], weights[place[1]], weights[place[2]],
+                         weights[place[3]], weights[place[4]], weights[place[5]],
+                         weights[place[6]], weights[place[7]]};
+        Lanes x;
+        std::memcpy(&x, planned.x.data() + i, sizeof x);
+        part += w * x;
+      }
+      return sum_of_parts(part);
+    });
+  }
+};
+
+}  // namespace pqr
