@@ -86,13 +86,12 @@ class Model {
   };
   // How many rows ahead rows are planned, and ranks and linear slots fetched; those slots that are
   // packed, once their groups are there; pairs when a row is planned, once the ranks are there.
-  static constexpr std::size_t planned_ahead = 2;
-  static constexpr std::size_t features_ahead = 6;
-  static constexpr std::size_t packed_ahead = 3;
+  static constexpr std::size_t planned_ahead = 1;
+  static constexpr std::size_t features_ahead = 3;
+  static constexpr std::size_t packed_ahead = 2;
   struct Ahead {
     std::array<Planned, planned_ahead + 1> planned;
-    std::array<Fetched, 8> fetched;
-    static_assert(features_ahead < 8);
+    std::array<Fetched, features_ahead + 1> fetched;
   };
 
   struct Make;  // two ways to get at slots: making those that are missing,

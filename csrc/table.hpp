@@ -23,13 +23,15 @@ namespace pqr {
 // bytes a bucket is one cache line, and a look-up compares five keys at once. Keys
 // are all of uint32 but the last. When `universe` keys are few, or fit into eight
 // times the memory of the next size, it is a plain array indexed by key: faster,
-// and frequent keys, which are the small ones, then lie together.
+// and frequent keys, which are the small ones, then lie together. Where arrays have
+// taken much memory already, twice as many keys are few.
 template <class T>
 class HashTable {
  public:
   static constexpr std::uint32_t none = 0xFFFFFFFFu;
   static constexpr std::uint32_t few = 4096;
   static constexpr std::uint32_t generous = 8;
+  static constexpr std::size_t much = std::size_t{60} << 20;
 
   // The array, once it is one: the value of key k is array()[k].
   T* array() const { return array_; }
@@ -150,7 +152,8 @@ class HashTable {
     HashTable bigger;
     const std::uint64_t size = size_ == 0 ? 1 : 2 * std::uint64_t{size_};
     const std::uint64_t as_array = universe * std::uint64_t{sizeof(T)};
-    if (universe <= few || (universe != none && as_array <= generous * size * sizeof(Bucket))) {
+    const std::uint64_t so_few = arena.taken() < much ? few : 2 * few;
+    if (universe <= so_few || (universe != none && as_array <= generous * size * sizeof(Bucket))) {
       bigger.array_ = arena.take<T>(universe);
       bigger.size_ = universe;
       each([&](std::uint32_t key, const T& value) { bigger.array_[key] = value; });
