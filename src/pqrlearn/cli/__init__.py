@@ -6,6 +6,7 @@ Results go to stdout and nothing else does. Errors become exit codes here and no
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -44,6 +45,8 @@ class _Commands(click.Group):
         if name not in COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"pqrlearn.cli.{name}"), name)
+        gc.freeze()
+        gc.enable()
         return command
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -73,6 +76,7 @@ def _print_version(context: click.Context) -> None:
 
 
 def main() -> None:
+    gc.disable()  # while modules are imported, which stay
     # NumPy would start a thread for each core, for linear algebra that no command needs.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]  # anywhere
