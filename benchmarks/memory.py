@@ -53,6 +53,7 @@ def learn_one(dicts: int, repeats: int, cache: Path) -> dict[str, Result]:
     cache.mkdir(parents=True, exist_ok=True)
     path = cache / "dicts.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    del rows  # or new dicts would lie scattered between them
     contenders: dict[str, Callable[[], float]] = {
         "LR": lambda: microseconds(LR().learn_one, str(path), learned),
         f"PQR({ORDER})": lambda: microseconds(PQR(separation).learn_one, str(path), learned),

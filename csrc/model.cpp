@@ -132,8 +132,8 @@ std::optional<Frozen> Model::freeze(const Rows& batch) const {
   std::visit(
       [&](const auto& chosen) {
         const auto one = chosen.each();
-        each_slot(Block::linear, [&](std::uint32_t i, std::uint32_t, const Slot<float>& slot) {
-          frozen.set_linear(i, one.weight(slot));
+        linear_.each_sorted([&](std::uint32_t feature, const Slot<float>& slot) {
+          frozen.set_linear(feature, one.weight(slot));
         });
         each_slot(Block::pair, [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
           frozen.set_pair(i, j, one.weight(slot));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -39,27 +40,32 @@ class Turnstile {
   std::uint64_t next_ = 0, serving_ = 0;
 };
 
-// Shares out rows that do not depend on each other to all cores. `work` is given the first row of a
-// part and the one after the last, and returns how many it has done. Returns how many rows are done
-// before the first that is not.
+// Shares out rows that do not depend on each other to all cores, a part at a time to whoever is
+// free. `work` is given the first row of a part and the one after the last, and returns how many it
+// has done. Returns how many rows are done before the first that is not.
 template <class Work>
 std::size_t in_parts(std::size_t size, Work work) {
-  constexpr std::size_t least_part = 2048;  // rows worth a thread
-  std::size_t parts = std::max<std::size_t>(1, size / least_part);
-  if (parts > 1) {  // asking for the cores takes longer than predicting a row
-    parts = std::min<std::size_t>(parts, std::max(1u, std::thread::hardware_concurrency()));
+  constexpr std::size_t part_rows = 8192;
+  const std::size_t parts = (size + part_rows - 1) / part_rows;
+  if (parts <= 1) return work(0, size);
+  std::vector<std::size_t> done(parts);
+  std::atomic<std::size_t> next{0};
+  const auto begin = [&](std::size_t part) { return std::min(size, part * part_rows); };
+  const auto run = [&] {
+    for (std::size_t part; (part = next++) < parts;) {
+      done[part] = work(begin(part), begin(part + 1));
+    }
+  };
+  std::vector<std::future<void>> others;
+  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  for (std::size_t core = 1; core < std::min(cores, parts); ++core) {
+    others.push_back(std::async(std::launch::async, run));
   }
-  const auto begin = [&](std::size_t part) { return size * part / parts; };
-  std::vector<std::future<std::size_t>> others;
-  for (std::size_t part = 1; part < parts; ++part) {
-    others.push_back(std::async(std::launch::async, work, begin(part), begin(part + 1)));
-  }
-  std::size_t done = work(0, begin(1));
-  for (std::size_t part = 1; part < parts; ++part) {
-    const std::size_t finished = others[part - 1].get();
-    if (done == begin(part)) done += finished;
-  }
-  return done;
+  run();
+  for (auto& other : others) other.get();
+  std::size_t part = 0;
+  while (part < parts && done[part] == begin(part + 1) - begin(part)) ++part;
+  return part < parts ? begin(part) + done[part] : size;
 }
 
 // Whether a model can be frozen.
