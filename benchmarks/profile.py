@@ -41,7 +41,7 @@ PARTS = {
     "model.cpp": "values and places of coordinates, and the loop",
     "table.hpp": "look-ups in tables",
     "memory.hpp": "fetches",
-    "coordinates.hpp": "gather and scatter",
+    "coordinates.hpp": "gather and scatter, places and values filled in",
     "kernel.hpp": "weights, their sum, the step",
     "optim.hpp": "weights, their sum, the step",
 }

@@ -15,6 +15,14 @@
 
 namespace pqr {
 
+// By fours: up to three more than `count`, for the next ones to overwrite.
+template <class T, class Value>
+PQR_ALWAYS_INLINE inline void fill(T* __restrict out, std::size_t count, Value value) {
+  for (std::size_t i = 0; i < count; i += 4) {
+    for (std::size_t l = 0; l < 4; ++l) out[i + l] = value(i + l);
+  }
+}
+
 // Room for the places of `size` slots, padded, and for fill().
 constexpr std::size_t with_room(std::size_t size) {
   return (size + lanes - 1) / lanes * lanes + lanes;

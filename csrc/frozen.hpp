@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "avx2.hpp"
+#include "coordinates.hpp"
 #include "expand.hpp"
 #include "kernel.hpp"
 #include "memory.hpp"
@@ -88,9 +89,9 @@ class Frozen {
       e.split(row, separation_, rule_);
     }
     const std::size_t size = row.size + e.interactions();
-    planned.padded = (size + lanes - 1) / lanes * lanes;
-    if (planned.x.size() < planned.padded + lanes) {
-      planned.places.resize(planned.padded + lanes);
+    planned.padded = with_room(size) - lanes;
+    if (planned.x.size() < with_room(size)) {
+      planned.places.resize(with_room(size));
       planned.x.resize(planned.places.size());
     }
     vectorised(avx2_, [&]() PQR_ALWAYS_INLINE {

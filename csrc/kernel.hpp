@@ -15,14 +15,6 @@ namespace pqr {
 
 constexpr std::size_t lanes = 8;  // arrays are padded to a multiple of it, with x = 0
 
-// By fours: up to three more than `count`, for the next ones to overwrite.
-template <class T, class Value>
-PQR_ALWAYS_INLINE inline void fill(T* __restrict out, std::size_t count, Value value) {
-  for (std::size_t i = 0; i < count; i += 4) {
-    for (std::size_t l = 0; l < 4; ++l) out[i + l] = value(i + l);
-  }
-}
-
 // The row's sum: `lanes` strided partial sums, then a fixed tree. `Part` is an array or a vector.
 template <class Part>
 PQR_ALWAYS_INLINE inline double sum_of_parts(const Part& part) {

@@ -25,7 +25,7 @@ ALLOWED = {
     "kernel": {"avx2", "optim"},
     "coordinates": {"avx2", "kernel", "memory", "optim"},
     "memory": set(),
-    "frozen": {"avx2", "expand", "kernel", "memory", "row", "separation"},
+    "frozen": {"avx2", "coordinates", "expand", "kernel", "memory", "row", "separation"},
     "model": {
         "coordinates",
         "expand",
