@@ -125,8 +125,7 @@ class Frozen {
     for (std::size_t i = 0; i < planned.padded; ++i) fetch(weights_.data() + planned.places[i]);
   }
 
-  // The same sum as that of weigh_slots(). Weights are loaded one by one: the instruction that
-  // gathers them is slower on many processors, and so is reading several that were written singly.
+  // The same sum as that of weigh_slots(), of weights that go straight into a vector.
   double sum(const Planned& planned) const {
     return vectorised(avx2_, [&]() PQR_ALWAYS_INLINE {
       using Lanes = float __attribute__((vector_size(lanes * sizeof(float))));
