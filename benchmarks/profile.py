@@ -39,6 +39,7 @@ PARTS = {
     "separation.hpp": "ranks, sorted",
     "order.hpp": "ranks, sorted",
     "model.cpp": "values and places of coordinates, and the loop",
+    "hash.hpp": "look-ups in tables",
     "table.hpp": "look-ups in tables",
     "memory.hpp": "fetches",
     "coordinates.hpp": "gather and scatter, places and values filled in",

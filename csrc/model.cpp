@@ -17,24 +17,6 @@ using PairRow = HashTable<Slot<float>>;
 
 Slot<float> nowhere;  // a place to fetch while the real one is not known
 
-bool rises(const std::uint32_t* keys, std::size_t size, std::size_t below) {
-  for (std::size_t i = 0; i < size; ++i) {
-    if (keys[i] >= below || (i > 0 && keys[i] <= keys[i - 1])) return false;
-  }
-  return true;
-}
-
-bool pairs_rise(const std::uint32_t* keys, std::size_t size, std::size_t order) {
-  for (std::size_t n = 0; n < size; ++n) {
-    const std::uint32_t i = keys[2 * n], j = keys[2 * n + 1];
-    if (i >= j || j >= order) return false;
-    if (n > 0 && std::make_pair(keys[2 * n - 1], keys[2 * n - 2]) >= std::make_pair(j, i)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 }  // namespace
 
 // A table that grows voids the pointers it gave: `moved` says so.
@@ -107,10 +89,10 @@ std::size_t Model::learn_rows(Optimizer& chosen, const Rows& batch, double* marg
 }
 
 std::size_t Model::margin(const Rows& batch, double* margins) const {
-  Ahead ahead;
   return std::visit(
       [&](const auto& chosen) {
         if (is_linear()) return margin_linear(chosen, batch, margins);
+        Ahead ahead;
         return each_row<planned_ahead>(batch, ahead,
                                        [&](Planned& row, const Planned& coming, std::size_t r) {
                                          margins[r] = margin_row(chosen, row, coming);
@@ -118,32 +100,6 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
                                        });
       },
       optimizer);
-}
-
-std::optional<Frozen> Model::freeze(const Rows& batch) const {
-  constexpr std::size_t worth = 4;  // predictions of a weight
-  const auto entries = static_cast<std::size_t>(batch.indptr[batch.size] - batch.indptr[0]);
-  const std::size_t order = separation_.order();
-  // A row of s features has about s (s + 1) / 2 coordinates, if it is worth asking.
-  const std::size_t each = order == 0 ? 1 : entries / std::max<std::size_t>(1, batch.size) / 2;
-  if (settings_.everything_high || next_feature > entries) return {};
-  if (Frozen::size(next_feature, order) > entries * each / worth) return {};
-  Frozen frozen(next_feature, separation_, rule_, bias_weight(), avx2_);
-  std::visit(
-      [&](const auto& chosen) {
-        const auto one = chosen.each();
-        linear_.each_sorted([&](std::uint32_t feature, const Slot<float>& slot) {
-          frozen.set_linear(feature, one.weight(slot));
-        });
-        each_slot(Block::pair, [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
-          frozen.set_pair(i, j, one.weight(slot));
-        });
-        each_slot(Block::shared, [&](std::uint32_t i, std::uint32_t, const Slot<float>& slot) {
-          frozen.set_shared(i, one.weight(slot));
-        });
-      },
-      optimizer);
-  return frozen;
 }
 
 // Without high features there is nothing to plan.
@@ -390,95 +346,6 @@ void Model::prefetch(const Rows& batch, std::size_t r, std::size_t& done, Ahead&
 
 void Model::prefetch_packed(const Row& row) const {
   for (std::size_t i = 0; i < row.size; ++i) linear_.prefetch_packed(row.indices[i]);
-}
-
-// Slots that have left their initial state, in order of key.
-template <class Visit>
-void Model::each_slot(Block block, Visit visit) const {
-  const auto touched = [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
-    if (!is_initial(slot)) visit(i, j, slot);
-  };
-  if (block == Block::linear) {
-    linear_.each_sorted(
-        [&](std::uint32_t feature, const Slot<float>& slot) { touched(feature, feature, slot); });
-  } else if (block == Block::pair) {
-    pair_.each_sorted(touched);
-  } else {
-    const auto& slots = block == Block::shared ? shared_ : square_;
-    for (std::size_t rank = 0; rank < slots.size(); ++rank) {
-      touched(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(rank), slots[rank]);
-    }
-  }
-}
-
-BlockState Model::state(Block block) const {
-  BlockState state;
-  const std::size_t size = count(block, [](const Slot<float>& s) { return !is_initial(s); });
-  state.keys.reserve(block == Block::pair ? 2 * size : size);
-  state.slots.reserve(2 * size);
-  each_slot(block, [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
-    state.keys.push_back(i);
-    if (block == Block::pair) state.keys.push_back(j);
-    state.slots.push_back(slot.z);
-    state.slots.push_back(slot.root_n);
-  });
-  return state;
-}
-
-template <class Which>
-std::size_t Model::count(Block block, Which which) const {
-  std::size_t count = 0;
-  const auto add = [&](const Slot<float>& slot) { count += which(slot); };
-  if (block == Block::linear) {
-    linear_.each(add);
-  } else if (block == Block::pair) {
-    pair_.each(add);
-  } else {
-    for (const Slot<float>& slot : block == Block::shared ? shared_ : square_) add(slot);
-  }
-  return count;
-}
-
-std::size_t Model::nonzeros(Block block) const {
-  return std::visit(
-      [&](const auto& chosen) {
-        const auto each = chosen.each();
-        return count(block, [&](const Slot<float>& slot) { return each.weight(slot) != 0.0f; });
-      },
-      optimizer);
-}
-
-bool Model::restore(Block block, const std::uint32_t* keys, const float* slots, std::size_t size) {
-  const auto slot = [&](std::size_t n) { return Slot<float>{slots[2 * n], slots[2 * n + 1]}; };
-  bool moved = false;
-  if (block == Block::linear) {
-    if (!rises(keys, size, std::size_t{1} << 32)) return false;
-    for (std::size_t n = 0; n < size; ++n) *linear_.make(keys[n], moved) = slot(n);
-  } else if (block == Block::pair) {
-    if (!pairs_rise(keys, size, separation_.order())) return false;
-    for (std::size_t n = 0; n < size; ++n) {
-      const std::uint32_t i = keys[2 * n], j = keys[2 * n + 1];
-      *pair_.row(j).make(i, j, pair_.arena(), moved) = slot(n);
-    }
-  } else {
-    auto& target = block == Block::shared ? shared_ : square_;
-    if (!rises(keys, size, target.size())) return false;
-    for (std::size_t n = 0; n < size; ++n) target[keys[n]] = slot(n);
-  }
-  return true;
-}
-
-std::vector<float> Model::weights(const float* slots, std::size_t size) const {
-  std::vector<float> weights(size);
-  std::visit(
-      [&](const auto& chosen) {
-        const auto each = chosen.each();
-        for (std::size_t n = 0; n < size; ++n) {
-          weights[n] = each.weight({slots[2 * n], slots[2 * n + 1]});
-        }
-      },
-      optimizer);
-  return weights;
 }
 
 }  // namespace pqr

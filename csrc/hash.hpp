@@ -1,0 +1,173 @@
+// Values by 32-bit key in buckets of a cache line, or in an array once that pays.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "memory.hpp"
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+namespace pqr {
+
+// Open addressing in buckets of five keys with their values: for slots of eight
+// bytes a bucket is one cache line, and a look-up compares five keys at once. Keys
+// are all of uint32 but the last. When `universe` keys are few, or fit into eight
+// times the memory of the next size, it is a plain array indexed by key: faster,
+// and frequent keys, which are the small ones, then lie together. Where arrays have
+// taken much memory already, twice as many keys are few.
+template <class T>
+class HashTable {
+ public:
+  static constexpr std::uint32_t none = 0xFFFFFFFFu;
+  static constexpr std::uint32_t few = 4096;
+  static constexpr std::uint32_t generous = 8;
+  static constexpr std::size_t much = std::size_t{60} << 20;
+
+  // The array, once it is one: the value of key k is array()[k].
+  T* array() const { return array_; }
+
+  T* find(std::uint32_t key) const {
+    if (array_) return key < size_ ? array_ + key : nullptr;
+    if (size_ == 0) return nullptr;
+    for (std::uint32_t at = home(key), last = size_ - 1;; at = (at + 1) & last) {
+      Bucket& bucket = buckets()[at];
+      if (const unsigned bits = bucket.match(key)) return bucket.values + __builtin_ctz(bits);
+      if (bucket.used < width || last == 0) return nullptr;
+    }
+  }
+
+  // Finds or makes. `moved` turns true when pointers handed out before are void, which never
+  // happens to an array.
+  T* make(std::uint32_t key, std::uint32_t universe, Arena& arena, bool& moved) {
+    T* found = find(key);
+    return found ? found : add(key, universe, arena, moved);
+  }
+
+  void prefetch(std::uint32_t key) const {
+    if (array_) {
+      fetch(array_ + key);
+    } else if (size_ != 0) {
+      fetch(buckets() + home(key));
+    }
+  }
+
+  template <class Visit>
+  void each(Visit visit) const {
+    for (std::uint32_t at = 0; at < size_; ++at) {
+      if (array_) {
+        visit(at, array_[at]);
+        continue;
+      }
+      Bucket& bucket = buckets()[at];
+      for (std::uint32_t i = 0; i < bucket.used; ++i) visit(bucket.keys[i], bucket.values[i]);
+    }
+  }
+
+  std::uint32_t used() const { return used_; }
+
+  // Room for `count` keys in all, in a table that has none yet. Without it, filling a table in
+  // the order of another one's places would pile keys up at its start.
+  void reserve(std::uint32_t count) {
+    std::uint64_t size = 1;
+    while (count > room(size)) size *= 2;
+    allocate(size);
+  }
+
+ private:
+  static constexpr std::uint32_t width = 5;
+
+  struct Bucket {
+    std::uint32_t keys[width];
+    std::uint32_t used;
+    T values[width];
+
+    T* push(std::uint32_t key) {
+      keys[used] = key;
+      values[used] = T{};
+      return &values[used++];
+    }
+
+    // Bit i is set when keys[i] is the key; at most one is.
+    unsigned match(std::uint32_t key) const {
+#ifdef __SSE2__
+      const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(keys));
+      const __m128i equal = _mm_cmpeq_epi32(four, _mm_set1_epi32(static_cast<int>(key)));
+      const auto bits = static_cast<unsigned>(_mm_movemask_ps(_mm_castsi128_ps(equal)));
+      return bits | unsigned{keys[4] == key} << 4;
+#else
+      unsigned bits = 0;
+      for (unsigned i = 0; i < width; ++i) bits |= unsigned{keys[i] == key} << i;
+      return bits;
+#endif
+    }
+  };
+  static constexpr std::align_val_t alignment{64};
+
+  struct Free {
+    void operator()(unsigned char* memory) const { ::operator delete[](memory, alignment); }
+  };
+  std::unique_ptr<unsigned char[], Free> memory_;  // Bucket[size_], while it is no array
+  T* array_ = nullptr;                             // T[size_] in an arena, once it is one
+  std::uint32_t size_ = 0;
+  std::uint32_t used_ = 0;
+
+  bool has_room() const { return used_ < room(size_); }
+  static std::uint64_t room(std::uint64_t buckets) {
+    return buckets == 1 ? width : buckets * 15 / 4;
+  }
+  Bucket* buckets() const { return reinterpret_cast<Bucket*>(memory_.get()); }
+
+  // Fibonacci hashing: the high bits of the product, folded to the table's size.
+  std::uint32_t home(std::uint32_t key) const {
+    return static_cast<std::uint32_t>((std::uint64_t{key * 0x9E3779B9u} * size_) >> 32);
+  }
+
+  // A key that is not there.
+  [[gnu::noinline]] T* add(std::uint32_t key, std::uint32_t universe, Arena& arena, bool& moved) {
+    if (size_ == 0 || !has_room()) {
+      grow(universe, arena);
+      moved = true;
+    }
+    return array_ ? array_ + key : push(key);
+  }
+
+  T* push(std::uint32_t key) {
+    std::uint32_t at = home(key);
+    while (buckets()[at].used == width) at = (at + 1) & (size_ - 1);
+    ++used_;
+    return buckets()[at].push(key);
+  }
+
+  void grow(std::uint32_t universe, Arena& arena) {
+    HashTable bigger;
+    const std::uint64_t size = size_ == 0 ? 1 : 2 * std::uint64_t{size_};
+    const std::uint64_t as_array = universe * std::uint64_t{sizeof(T)};
+    const std::uint64_t so_few = arena.taken() < much ? few : 2 * few;
+    if (universe <= so_few || (universe != none && as_array <= generous * size * sizeof(Bucket))) {
+      bigger.array_ = arena.take<T>(universe);
+      bigger.size_ = universe;
+      each([&](std::uint32_t key, const T& value) { bigger.array_[key] = value; });
+    } else {
+      bigger.allocate(size);
+      each([&](std::uint32_t key, const T& value) { *bigger.push(key) = value; });
+    }
+    *this = std::move(bigger);
+  }
+
+  void allocate(std::uint64_t size) {
+    memory_.reset(static_cast<unsigned char*>(::operator new[](size * sizeof(Bucket), alignment)));
+    size_ = static_cast<std::uint32_t>(size);
+    Bucket empty{};
+    std::fill_n(empty.keys, width, none);
+    std::uninitialized_fill_n(buckets(), size, empty);
+  }
+};
+
+}  // namespace pqr
