@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import subprocess
 from pathlib import Path
 
@@ -346,8 +347,15 @@ def test_a_closed_standard_output_is_one_line(folder: Path) -> None:
     assert message(done.stderr.decode()).startswith("standard output is closed")
 
 
-def test_a_full_standard_output_is_one_line(folder: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_standard_output_is_one_line(folder: Path, unbuffered: str) -> None:
     command = f"exec {PQR_COMMAND} inspect {folder / 'model.pqr'} >/dev/full"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False, timeout=60)
+    done = subprocess.run(
+        ["sh", "-c", command],
+        capture_output=True,
+        check=False,
+        timeout=60,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+    )
     assert done.returncode == 1
     assert "No space left on device" in message(done.stderr.decode())

@@ -45,9 +45,10 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
         or compiled(folder / "empty.cpp", "-o", folder / "empty").returncode
     ):
         pytest.skip(f"{COMPILER} has no ThreadSanitizer")
-    built = compiled("-c", ROOT / "csrc/model.cpp", "-o", folder / "model.o")
+    sources = [ROOT / "csrc/model.cpp", ROOT / "csrc/model_state.cpp"]
+    built = compiled("-r", "-nostdlib", *sources, "-o", folder / "core.o")
     assert built.returncode == 0, built.stderr
-    return folder / "model.o"
+    return folder / "core.o"
 
 
 def watched(core: Path, *flags: str) -> subprocess.CompletedProcess[str]:

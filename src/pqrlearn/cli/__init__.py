@@ -94,8 +94,6 @@ def main() -> None:
     except click.ClickException as error:
         _fail(_usage(error), error.exit_code, debug)
     except BrokenPipeError:
-        # Nobody reads the results any more; a second failure at exit would only add noise.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _fail("the reader of the results has gone", 1, debug)
     except click.Abort:
         _fail("interrupted", 1, debug)
@@ -121,4 +119,9 @@ def _fail(message: str, code: int, debug: bool) -> None:
 
         traceback.print_exc()
     print(f"pqr: {message}", file=sys.stderr)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:  # else Python tries once more at exit, and adds a message and a code of its own
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
