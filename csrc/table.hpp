@@ -106,7 +106,8 @@ class Table {
     Chunk* packed = nullptr;
   };
   static constexpr std::uint32_t packed_at = 64;
-  static constexpr std::uint32_t few_arrays = 512;
+  static constexpr std::uint32_t few_arrays = 512;  // 16 MB of slots
+  static constexpr std::uint32_t array_of_few_at = 16;
   static constexpr std::uint32_t much_hashed = 1u << 15;  // a megabyte or so
 
   Arena arena_;
@@ -117,7 +118,7 @@ class Table {
   bool has_last_ = false;
   std::uint32_t array_at_;
   std::uint32_t arrays_ = 0;
-  std::uint32_t settle_at_ = packed_at;
+  std::uint32_t settle_at_ = array_of_few_at;
 
   Place place_of(std::uint32_t key) const {
     const std::size_t chunk = key >> chunk_bits;
@@ -125,7 +126,7 @@ class Table {
   }
 
   bool fills_array(std::uint32_t used) const {
-    return used >= array_at_ || (arrays_ < few_arrays && used >= chunk_size / 8);
+    return used >= array_at_ || (arrays_ < few_arrays && used >= array_of_few_at);
   }
 
   const T* find_other(const Place& place, std::uint32_t key) const {
@@ -175,12 +176,13 @@ class Table {
     for (auto first = chunks.begin(); first != chunks.end();) {
       const auto last = std::upper_bound(first, chunks.end(), *first);
       const auto used = static_cast<std::uint32_t>(last - first);
-      if (used < packed_at || *first == HashTable<T>::none >> chunk_bits) {
+      const bool array = fills_array(used);
+      if ((used < packed_at && !array) || *first == HashTable<T>::none >> chunk_bits) {
         left += used;
       } else {
         if (*first >= places_.size()) places_.resize(*first + 1);
         Place& place = places_[*first];
-        if (fills_array(used)) {
+        if (array) {
           place.array = packed_.array(arena_);
           ++arrays_;
         } else {
@@ -194,7 +196,7 @@ class Table {
     std::swap(rest, sparse_);
     bool moved = false;
     rest.each([&](std::uint32_t key, const T& value) { *make(key, moved) = value; });
-    settle_at_ = std::max(packed_at, 2 * left);
+    settle_at_ = std::max(array_of_few_at, 2 * left);
   }
 };
 
