@@ -60,11 +60,11 @@ class HashTable {
 
   template <class Visit>
   void each(Visit visit) const {
+    if (T* const array = array_) {
+      for (std::uint32_t at = 0, end = size_; at < end; ++at) visit(at, array[at]);
+      return;
+    }
     for (std::uint32_t at = 0; at < size_; ++at) {
-      if (array_) {
-        visit(at, array_[at]);
-        continue;
-      }
       Bucket& bucket = buckets()[at];
       for (std::uint32_t i = 0; i < bucket.used; ++i) visit(bucket.keys[i], bucket.values[i]);
     }

@@ -49,15 +49,17 @@ void Model::each_slot(Block block, Visit visit) const {
 }
 
 BlockState Model::state(Block block) const {
-  BlockState state;
   const std::size_t size = count(block, [](const Slot<float>& s) { return !is_initial(s); });
-  state.keys.reserve(block == Block::pair ? 2 * size : size);
-  state.slots.reserve(2 * size);
-  each_slot(block, [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
-    state.keys.push_back(i);
-    if (block == Block::pair) state.keys.push_back(j);
-    state.slots.push_back(slot.z);
-    state.slots.push_back(slot.root_n);
+  BlockState state;
+  state.keys.resize(block == Block::pair ? 2 * size : size);
+  state.slots.resize(2 * size);
+  std::uint32_t* key = state.keys.data();
+  float* value = state.slots.data();
+  each_slot(block, [=](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) mutable {
+    *key++ = i;
+    if (block == Block::pair) *key++ = j;
+    *value++ = slot.z;
+    *value++ = slot.root_n;
   });
   return state;
 }
