@@ -31,7 +31,7 @@ class Shape:
 
 SHAPES = {
     "avazu": Shape(ClickStream.avazu, order=8000, rows=5_000_000, few_rows=1_000_000),
-    "criteo": Shape(ClickStream.criteo, order=1000, rows=1_500_000, few_rows=200_000),
+    "criteo": Shape(ClickStream.criteo, order=1000, rows=5_000_000, few_rows=200_000),
 }
 
 
