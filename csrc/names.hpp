@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
+#include <stdexcept>
 #include <string_view>
 #include <vector>
 
@@ -16,34 +16,34 @@ namespace pqr {
 
 class Names {
  public:
-  std::size_t size() const { return ends_.size(); }
+  std::size_t size() const { return size_; }
   std::uint64_t next_feature() const { return next_feature_; }
 
   // nullptr when nobody has that name.
   const std::uint32_t* find(std::string_view name) const { return find(name, hash(name)); }
 
-  // The same in three parts, so that many names can be on their way at once: the bucket, the bytes
+  // The same in three parts, so that many names can be on their way at once: the bucket, the record
   // that it points to, and the comparison.
   std::uint32_t prefetch(std::string_view name) const {
     const std::uint32_t mixed = hash(name);
     if (!buckets_.empty()) fetch(&buckets_[mixed & mask_]);
     return mixed;
   }
-  void prefetch_bytes(std::uint32_t mixed) const {
+  void prefetch_record(std::uint32_t mixed) const {
     if (buckets_.empty()) return;
     const Bucket& bucket = buckets_[mixed & mask_];
-    if (bucket.begin != free) fetch(bytes_.data() + bucket.begin);
+    if (bucket.record != none) fetch(words_.data() + bucket.record);
   }
   const std::uint32_t* find(std::string_view name, std::uint32_t mixed) const {
     if (buckets_.empty()) return nullptr;
     const Bucket& bucket = buckets_[place(name, mixed)];
-    return bucket.begin == free ? nullptr : &bucket.index;
+    return bucket.record == none ? nullptr : &words_[bucket.record];
   }
 
   // Empty when the feature has no name.
   std::string_view name(std::uint32_t index) const {
-    const std::uint32_t* above = by_index_.find(index);
-    return above && *above ? entry_name(*above - 1) : std::string_view{};
+    const std::uint32_t* record = by_index_.find(index);
+    return record && *record != none ? name_in(*record) : std::string_view{};
   }
 
   // False when the name or the index is taken.
@@ -52,12 +52,11 @@ class Names {
     const auto mixed = hash(name);
     Bucket& bucket = buckets_[place(name, mixed)];
     bool moved = false;
-    std::uint32_t* above = by_index_.make(index, moved);
-    if (bucket.begin != free || *above != 0) return false;
-    bucket = {bytes_.size(), static_cast<std::uint32_t>(name.size()), mixed, index};
-    bytes_.append(name);
-    ends_.push_back(bytes_.size());
-    *above = static_cast<std::uint32_t>(size());
+    std::uint32_t* record = by_index_.make(index, moved);
+    if (bucket.record != none || *record != none) return false;
+    *record = keep(index, name);
+    bucket = {mixed, *record};
+    ++size_;
     if (next_feature_ <= index) next_feature_ = std::uint64_t{index} + 1;
     return true;
   }
@@ -65,32 +64,39 @@ class Names {
   // In order of index.
   template <class Visit>
   void each_sorted(Visit visit) const {
-    by_index_.each_sorted([&](std::uint32_t index, std::uint32_t above) {
-      if (above) visit(index, entry_name(above - 1));
+    by_index_.each_sorted([&](std::uint32_t index, std::uint32_t record) {
+      if (record != none) visit(index, name_in(record));
     });
   }
 
  private:
-  static constexpr std::uint64_t free = ~std::uint64_t{0};
+  static constexpr std::uint32_t none = 0;  // no record is at the first word
 
-  // All that a look-up needs but the bytes of the name.
+  // Small, so that many of them lie in the cache.
   struct Bucket {
-    std::uint64_t begin = free;  // of the name, in bytes_
-    std::uint32_t length = 0;
     std::uint32_t hash = 0;
-    std::uint32_t index = 0;
+    std::uint32_t record = none;
   };
 
-  std::string bytes_;  // all names, one after the other
-  std::vector<std::uint64_t> ends_;
+  std::vector<std::uint32_t> words_{0};  // records: the index, the length, the bytes of the name
+  std::size_t size_ = 0;
   std::vector<Bucket> buckets_;    // at most half of them taken
   std::size_t mask_ = 0;           // their number less one
-  Table<std::uint32_t> by_index_;  // entry + 1
+  Table<std::uint32_t> by_index_;  // records
   std::uint64_t next_feature_ = 0;
 
-  std::string_view entry_name(std::uint32_t entry) const {
-    const std::uint64_t begin = entry == 0 ? 0 : ends_[entry - 1];
-    return {bytes_.data() + begin, static_cast<std::size_t>(ends_[entry] - begin)};
+  std::uint32_t keep(std::uint32_t index, std::string_view name) {
+    const std::size_t record = words_.size(), more = 2 + (name.size() + 3) / 4;
+    if (record + more > 0xFFFFFFFFu) throw std::length_error("names take more than 16 GB");
+    words_.resize(record + more);
+    words_[record] = index;
+    words_[record + 1] = static_cast<std::uint32_t>(name.size());
+    std::memcpy(&words_[record] + 2, name.data(), name.size());
+    return static_cast<std::uint32_t>(record);
+  }
+
+  std::string_view name_in(std::uint32_t record) const {
+    return {reinterpret_cast<const char*>(&words_[record] + 2), words_[record + 1]};
   }
 
   // Eight bytes at a time, each mixed in by a multiplication; the last ones may be among those
@@ -124,14 +130,11 @@ class Names {
 
   // Where the name is, or where it would go.
   std::size_t place(std::string_view name, std::uint32_t mixed) const {
-    for (std::size_t at = mixed & mask_;; at = (at + 1) & mask_) {
-      const Bucket& bucket = buckets_[at];
-      if (bucket.begin == free) return at;
-      if (bucket.hash == mixed && bucket.length == name.size() &&
-          std::memcmp(bytes_.data() + bucket.begin, name.data(), name.size()) == 0) {
-        return at;
-      }
+    std::size_t at = mixed & mask_;
+    for (; buckets_[at].record != none; at = (at + 1) & mask_) {
+      if (buckets_[at].hash == mixed && name_in(buckets_[at].record) == name) break;
     }
+    return at;
   }
 
   void grow() {
@@ -139,9 +142,9 @@ class Names {
     smaller.swap(buckets_);
     mask_ = buckets_.size() - 1;
     for (const Bucket& bucket : smaller) {
-      if (bucket.begin == free) continue;
+      if (bucket.record == none) continue;
       std::size_t at = bucket.hash & mask_;
-      while (buckets_[at].begin != free) at = (at + 1) & mask_;
+      while (buckets_[at].record != none) at = (at + 1) & mask_;
       buckets_[at] = bucket;
     }
   }

@@ -81,7 +81,7 @@ class DictRow {
       const nb::object held_key = nb::borrow(key), held_value = nb::borrow(value);
       add(key, value, names);
     }
-    for (const Asked& asked : asked_) names.prefetch_bytes(asked.hash);
+    for (const Asked& asked : asked_) names.prefetch_record(asked.hash);
     for (const Asked& asked : asked_) {
       const std::string_view name = this->name(asked);
       if (const std::uint32_t* index = names.find(name, asked.hash)) {
