@@ -22,6 +22,8 @@ namespace pqr {
 
 class Frozen {
  public:
+  static constexpr std::size_t most = 0xFFFFFFFFu;  // weights
+
   // Features from `features` on have no weight.
   Frozen(std::size_t features, const Separation& separation, const ExpandRule& rule, double bias,
          bool avx2)
@@ -29,9 +31,9 @@ class Frozen {
         rule_(rule),
         bias_(bias),
         avx2_(avx2),
-        nothing_(features),
-        pairs_(features + 1),
-        shared_(pairs_ + triangle(separation.order())),
+        nothing_(static_cast<std::uint32_t>(features)),
+        pairs_(nothing_ + 1),
+        shared_(pairs_ + triangle(static_cast<std::uint32_t>(separation.order()))),
         weights_(size(features, separation.order())) {}
 
   static std::size_t size(std::size_t features, std::size_t order) {
@@ -63,11 +65,12 @@ class Frozen {
  private:
   static constexpr std::size_t ahead = 3;  // rows between a plan, which fetches, and its turn
   static constexpr std::size_t ranks_ahead = 4;
+  static constexpr std::size_t few_pairs = std::size_t{1} << 19;  // are always at hand
 
   struct Planned {
     Expansion expansion;
     std::size_t padded = 0;
-    std::vector<std::uint64_t> places;  // in weights_
+    std::vector<std::uint32_t> places;  // in weights_
     std::vector<float> x;
   };
 
@@ -75,10 +78,13 @@ class Frozen {
   ExpandRule rule_;
   double bias_;
   bool avx2_;
-  std::size_t nothing_, pairs_, shared_;  // where in weights_ they are
+  std::uint32_t nothing_, pairs_, shared_;  // where in weights_ they are
   std::vector<float> weights_;
 
-  static std::size_t triangle(std::size_t side) { return side == 0 ? 0 : side * (side - 1) / 2; }
+  template <class Size>
+  static Size triangle(Size side) {
+    return static_cast<Size>(side == 0 ? 0 : std::uint64_t{side} * (side - 1) / 2);
+  }
 
   // The coordinates of a row, in the order of Model::plan.
   void plan(const Row& row, Planned& planned) const {
@@ -95,10 +101,10 @@ class Frozen {
       planned.x.resize(planned.places.size());
     }
     vectorised(avx2_, [&]() PQR_ALWAYS_INLINE {
-      std::uint64_t* place = planned.places.data();
+      std::uint32_t* place = planned.places.data();
       float* x = planned.x.data();
       for (std::size_t i = 0; i < row.size; ++i) {
-        place[i] = std::min<std::uint64_t>(row.indices[i], nothing_);
+        place[i] = std::min(row.indices[i], nothing_);
         x[i] = row.values[i];
       }
       place += row.size;
@@ -122,14 +128,16 @@ class Frozen {
         planned.x[i] = 0.0f;
       }
     });
-    for (std::size_t i = 0; i < planned.padded; ++i) fetch(weights_.data() + planned.places[i]);
+    const bool few = shared_ - pairs_ <= few_pairs;
+    const std::size_t fetched = few ? row.size : planned.padded;
+    for (std::size_t i = 0; i < fetched; ++i) fetch(weights_.data() + planned.places[i]);
   }
 
   // The same sum as that of weigh_slots(), of weights that go straight into a vector.
   double sum(const Planned& planned) const {
     return vectorised(avx2_, [&]() PQR_ALWAYS_INLINE {
       using Lanes = float __attribute__((vector_size(lanes * sizeof(float))));
-      const std::uint64_t* place = planned.places.data();
+      const std::uint32_t* place = planned.places.data();
       const float* weights = weights_.data();
       Lanes part = {};
       for (std::size_t i = 0; i < planned.padded; i += lanes, place += lanes) {

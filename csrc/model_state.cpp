@@ -127,7 +127,8 @@ std::optional<Frozen> Model::freeze(const Rows& batch) const {
   // A row of s features has about s (s + 1) / 2 coordinates, if it is worth asking.
   const std::size_t each = order == 0 ? 1 : entries / std::max<std::size_t>(1, batch.size) / 2;
   if (settings_.everything_high || next_feature > entries) return {};
-  if (Frozen::size(next_feature, order) > entries * each / worth) return {};
+  const std::size_t size = Frozen::size(next_feature, order);
+  if (size > Frozen::most || size > entries * each / worth) return {};
   Frozen frozen(next_feature, separation_, rule_, bias_weight(), avx2_);
   std::visit(
       [&](const auto& chosen) {
