@@ -114,6 +114,7 @@ class CacheReader:
             raise DataError(f"{path}: a damaged cache ({error})") from None
         self._refuse_stale(settings["source"])
         self._size, self._done = os.path.getsize(path), 0
+        self._ones = np.ones(0, np.float32)  # what is left out of the file, for all Batches
 
     def _checked(self, settings: dict[str, Any]) -> int:
         shapes = {
@@ -172,7 +173,11 @@ class CacheReader:
 
     def _part(self, name: str, begin: int, end: int) -> Any:
         kept = self._tensors.get(name)
-        return np.ones(end - begin, np.float32) if kept is None else kept[begin:end]
+        if kept is not None:
+            return kept[begin:end]
+        if len(self._ones) < end - begin:
+            self._ones = np.ones(end - begin, np.float32)
+        return self._ones[: end - begin]
 
     def _labels(self, first: int, last: int) -> Any:
         labels = self._tensors["labels"][first:last]
