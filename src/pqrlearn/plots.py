@@ -85,7 +85,8 @@ def _fill(axes: Any, panel: Panel, colours: dict[str, str]) -> None:
         axes.minorticks_off()
     axes.grid(alpha=0.25, lw=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=8, frameon=False)
+    columns = 2 if len(axes.lines) > 4 else 1
+    axes.legend(fontsize=8, frameon=False, ncols=columns)
 
 
 def save(figure: Any, path: str | os.PathLike[str]) -> list[Path]:
