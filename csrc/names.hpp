@@ -91,7 +91,7 @@ class Names {
     words_.resize(record + more);
     words_[record] = index;
     words_[record + 1] = static_cast<std::uint32_t>(name.size());
-    std::memcpy(&words_[record] + 2, name.data(), name.size());
+    name.copy(reinterpret_cast<char*>(&words_[record] + 2), name.size());
     return static_cast<std::uint32_t>(record);
   }
 

@@ -22,8 +22,9 @@ template <class T>
 class Table {
  public:
   // A chunk turns into an array once `array_at` of its features have been made, and
-  // sooner while arrays are few.
-  explicit Table(std::uint32_t array_at = chunk_size / 4 * 3) : array_at_(array_at) {}
+  // sooner while there are fewer than `few_arrays`.
+  explicit Table(std::uint32_t array_at = chunk_size / 4 * 3, std::uint32_t few_arrays = 512)
+      : array_at_(array_at), few_arrays_(few_arrays) {}
 
   const T* find(std::uint32_t key) const {
     const Place place = place_of(key);
@@ -106,7 +107,6 @@ class Table {
     Chunk* packed = nullptr;
   };
   static constexpr std::uint32_t packed_at = 64;
-  static constexpr std::uint32_t few_arrays = 512;  // 16 MB of slots
   static constexpr std::uint32_t array_of_few_at = 16;
   static constexpr std::uint32_t much_hashed = 1u << 15;  // a megabyte or so
 
@@ -116,7 +116,7 @@ class Table {
   HashTable<T> sparse_;
   mutable T last_{};  // of key 2^32-1, which the hash table cannot hold
   bool has_last_ = false;
-  std::uint32_t array_at_;
+  std::uint32_t array_at_, few_arrays_;
   std::uint32_t arrays_ = 0;
   std::uint32_t settle_at_ = array_of_few_at;
 
@@ -126,7 +126,7 @@ class Table {
   }
 
   bool fills_array(std::uint32_t used) const {
-    return used >= array_at_ || (arrays_ < few_arrays && used >= array_of_few_at);
+    return used >= array_at_ || (arrays_ < few_arrays_ && used >= array_of_few_at);
   }
 
   const T* find_other(const Place& place, std::uint32_t key) const {

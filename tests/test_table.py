@@ -68,6 +68,23 @@ def test_a_model_does_not_depend_on_where_its_features_lie(family: type, layout:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("family", [LR, PQR])
+def test_nor_on_how_many_others_have_arrays(family: type, layout: str) -> None:
+    """Once 512 chunks of 4096 features are arrays, those that come later are packed."""
+    first, each = 2**30 + 1, np.arange(16)
+
+    def learned(numbers: npt.NDArray[np.int64], apart: int) -> npt.NDArray[np.float64]:
+        others = [((first + apart * n + each).tolist(), [1.0] * 16) for n in range(512)]
+        batch = rows_of(numbers.astype(np.uint32))
+        model = PQR(Separation.top_k(batch, 50)) if family is PQR else LR()
+        model.learn_many(Batch.from_rows(others, labels=[float(n % 2) for n in range(512)]))
+        return model.learn_margins(batch)
+
+    packed, in_arrays = learned(LAYOUTS[layout], apart=4096), learned(NUMBERS, apart=16)
+    assert packed.tolist() == in_arrays.tolist()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_counts_are_those_of_numpy(layout: str) -> None:
     batch = rows_of(LAYOUTS[layout].astype(np.uint32))
     separation = Counts.of(batch).separate(order=DISTINCT)

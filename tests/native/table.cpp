@@ -30,7 +30,7 @@ struct Value {
 template <class T>
 class Pair {
  public:
-  explicit Pair(std::uint32_t array_at) : table_(array_at) {}
+  Pair(std::uint32_t array_at, std::uint32_t few_arrays) : table_(array_at, few_arrays) {}
 
   // A row of rising keys: makes them all, and writes through the pointers.
   void learn(std::vector<std::uint32_t> keys) {
@@ -99,8 +99,9 @@ struct Shape {
   std::uint32_t first, range, rows, most;
 };
 
+// Without arrays of a few features, chunks are packed for longer.
 template <class T>
-int run(std::uint32_t array_at) {
+int run(std::uint32_t array_at, std::uint32_t few_arrays) {
   const Shape shapes[] = {
       {0, 10'000, 3'000, 20},            // until nearly all occur
       {0, last, 1'000, 10},              // far apart
@@ -111,10 +112,10 @@ int run(std::uint32_t array_at) {
   };
   std::mt19937 random(7);
   const auto below = [&](std::uint32_t end) { return static_cast<std::uint32_t>(random()) % end; };
-  Pair<T> mixed(array_at);
+  Pair<T> mixed(array_at, few_arrays);
   mixed.learn({last});  // before its chunk fills up
   for (const Shape& shape : shapes) {
-    Pair<T> alone(array_at);
+    Pair<T> alone(array_at, few_arrays);
     for (std::uint32_t r = 0; r < shape.rows; ++r) {
       std::vector<std::uint32_t> keys(below(shape.most) + 1);
       for (std::uint32_t& key : keys) key = shape.first + below(shape.range);
@@ -126,7 +127,7 @@ int run(std::uint32_t array_at) {
     mixed.check();
   }
   // In order, as a model is loaded.
-  Pair<T> rising(array_at);
+  Pair<T> rising(array_at, few_arrays);
   for (std::uint32_t key = 0; key < 40'000; key += 1 + below(1 + key / 4096)) {
     rising.learn({key});
   }
@@ -138,8 +139,10 @@ int run(std::uint32_t array_at) {
 }  // namespace
 
 int main() {
-  for (const int code :
-       {run<Value<1>>(64), run<Value<2>>(3072), run<Value<3>>(3072), run<Value<4>>(4096)}) {
-    if (code != 0) return code;
+  for (const std::uint32_t few_arrays : {0, 3, 512}) {
+    for (const int code : {run<Value<1>>(64, few_arrays), run<Value<2>>(3072, few_arrays),
+                           run<Value<3>>(3072, few_arrays), run<Value<4>>(4096, few_arrays)}) {
+      if (code != 0) return code;
+    }
   }
 }
