@@ -34,17 +34,19 @@ FLAGS = ["-std=c++17", "-O3", "-DNDEBUG", "-g", "-ffp-contract=off", "-fno-math-
 FLAGS += ["-fno-trapping-math"]  # those of CMakeLists.txt
 LINE = 64
 L2, L3 = "524288,8,64", "33554432,16,64"
+KERNEL = "slots taken, weights, their sum, the step, slots put back"
 PARTS = {
     "expand.hpp": "ranks, sorted",
     "separation.hpp": "ranks, sorted",
     "order.hpp": "ranks, sorted",
-    "model.cpp": "values and places of coordinates, and the loop",
+    "model.cpp": "places and values of coordinates, and the loop",
+    "coordinates.hpp": "places and values of coordinates, and the loop",
     "hash.hpp": "look-ups in tables",
     "table.hpp": "look-ups in tables",
     "memory.hpp": "fetches",
-    "coordinates.hpp": "gather and scatter, places and values filled in",
-    "kernel.hpp": "weights, their sum, the step",
-    "optim.hpp": "weights, their sum, the step",
+    "kernel.hpp": KERNEL,
+    "lanes.hpp": KERNEL,
+    "optim.hpp": KERNEL,
 }
 OTHER = "the rest: loss, bias, vectors"
 

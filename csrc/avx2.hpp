@@ -1,7 +1,11 @@
 // Code that is compiled for AVX2 beside what runs on any machine, and picked at run time.
 #pragma once
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#include <cstddef>
+#include <type_traits>
+
+// PQR_PORTABLE leaves it out, as on other machines.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(PQR_PORTABLE)
 #define PQR_AVX2 __attribute__((target("avx2")))
 #endif
 
@@ -18,22 +22,26 @@ inline bool has_avx2() {
 #endif
 }
 
+// How many floats a vector has.
+template <std::size_t width>
+using Width = std::integral_constant<std::size_t, width>;
+
 #ifdef PQR_AVX2
 template <class Work>
 PQR_AVX2 auto with_avx2(const Work& work) {
   const Work own = work;  // which nothing else can reach, so that loops keep it in registers
-  return own();
+  return own(Width<8>{});
 }
 #endif
 
-// Does the work, which is a lambda that is PQR_ALWAYS_INLINE.
+// Does the work, which is a lambda that is PQR_ALWAYS_INLINE and is given the Width.
 template <class Work>
 inline auto vectorised(bool avx2, const Work& work) {
 #ifdef PQR_AVX2
   if (avx2) return with_avx2(work);
 #endif
   (void)avx2;
-  return work();
+  return work(Width<4>{});
 }
 
 }  // namespace pqr

@@ -67,13 +67,12 @@ bool Difacto::learn_row(const Row& row, Scratch& scratch, double label, float we
 }
 
 double Difacto::margin_row(const Row& row, Scratch& scratch) const {
-  gather(row, scratch);
-  const double linear = weigh_slots(avx2_, settings_.linear.each(), scratch.slots.data(),
-                                    scratch.x.data(), scratch.w.data(), padded(row.size))
-                            .sum;
+  Coordinates& c = scratch.coordinates;
+  gather(row, c);
+  const double linear = weigh_slots(avx2_, settings_.linear.each(), c);
   scratch.terms.clear();
   for (std::size_t i = 0; i < row.size; ++i) {
-    if (scratch.w[i] == 0.0f) continue;  // masked, not dropped
+    if (c.w[i] == 0.0f) continue;  // masked, not dropped
     const Entry& entry = *entries_.find(row.indices[i]);
     const std::size_t own = rank(entry.count);
     if (own > 0) scratch.terms.push_back({factors(entry), own, padded(own), row.values[i]});
@@ -82,14 +81,16 @@ double Difacto::margin_row(const Row& row, Scratch& scratch) const {
   return bias_weight() + linear + pairs;
 }
 
-// Slots side by side; that of a feature never learned is initial, so it weighs nothing.
-void Difacto::gather(const Row& row, Scratch& scratch) const {
-  scratch.slots.assign(padded(row.size), {});
-  for (auto* array : {&scratch.w, &scratch.x}) array->assign(padded(row.size), 0.0f);
+// A feature never learned has an initial slot, so it weighs nothing.
+void Difacto::gather(const Row& row, Coordinates& c) const {
+  static const Entry initial;
+  c.resize(row.size);
   for (std::size_t i = 0; i < row.size; ++i) {
-    scratch.x[i] = row.values[i];
-    if (const Entry* entry = entries_.find(row.indices[i])) scratch.slots[i] = entry->slot;
+    const Entry* entry = entries_.find(row.indices[i]);
+    c.places[i] = const_cast<Slot<float>*>(entry ? &entry->slot : &initial.slot);
+    c.x[i] = row.values[i];
   }
+  c.pad();
 }
 
 void Difacto::step(const Row& row, Scratch& scratch, double slope) {
@@ -98,14 +99,16 @@ void Difacto::step(const Row& row, Scratch& scratch, double slope) {
   for (const Term& term : scratch.terms) {
     scratch.products.step(avx2_, descent, true, term, common);
   }
-  step_slots(avx2_, settings_.linear.each(), scratch.slots.data(), scratch.x.data(),
-             scratch.w.data(), common, padded(row.size));
-  for (std::size_t i = 0; i < row.size; ++i) {
-    bool moved = false;
-    Entry& entry = *entries_.make(row.indices[i], moved);
-    entry.slot = scratch.slots[i];
-    count(row.indices[i], entry);
+  scratch.entries.resize(row.size);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t i = 0; i < row.size; ++i) {
+      scratch.entries[i] = entries_.make(row.indices[i], moved);
+      scratch.coordinates.places[i] = &scratch.entries[i]->slot;
+    }
   }
+  step_slots(avx2_, settings_.linear.each(), scratch.coordinates, common);
+  for (std::size_t i = 0; i < row.size; ++i) count(row.indices[i], *scratch.entries[i]);
   if (!settings_.bias) return;
   const auto always = settings_.linear.bias();
   bias = always.step(bias, always.weight(bias), slope);
@@ -219,7 +222,8 @@ bool Difacto::restore(const DifactoState& state) {
 std::vector<float> Difacto::weights(const float* slots, std::size_t size) const {
   const auto each = settings_.linear.each();
   std::vector<float> weights(size);
-  for (std::size_t n = 0; n < size; ++n) weights[n] = each.weight({slots[2 * n], slots[2 * n + 1]});
+  for (std::size_t n = 0; n < size; ++n)
+    weights[n] = each.weight(Slot<float>{slots[2 * n], slots[2 * n + 1]});
   return weights;
 }
 

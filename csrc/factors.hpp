@@ -16,7 +16,7 @@
 
 #include "avx2.hpp"
 #include "descent.hpp"
-#include "kernel.hpp"
+#include "lanes.hpp"
 #include "row.hpp"
 
 namespace pqr {
@@ -104,7 +104,7 @@ class Products {
     squares_.resize(size);
     double total = 0.0;
     for (std::size_t c = 0; c < size; c += lanes) {
-      total += vectorised(avx2, [this, &terms, c]() PQR_ALWAYS_INLINE {
+      total += vectorised(avx2, [this, &terms, c](auto) PQR_ALWAYS_INLINE {
         return block(terms, c, sums_.data() + c, squares_.data() + c);
       });
     }
@@ -133,7 +133,7 @@ class Products {
   // gradient of v_ic = slope x_i (S_c - v_ic x_i)
   void step(bool avx2, const Descent<float>& descent, bool adaptive, const Term& term,
             float slope) const {
-    vectorised(avx2, [this, &descent, adaptive, &term, slope]() PQR_ALWAYS_INLINE {
+    vectorised(avx2, [this, &descent, adaptive, &term, slope](auto) PQR_ALWAYS_INLINE {
       if (adaptive) {
         step_adaptive(descent, term, sums_.data(), slope);
       } else {

@@ -9,7 +9,7 @@
 
 #include "descent.hpp"
 #include "factors.hpp"
-#include "kernel.hpp"
+#include "lanes.hpp"
 #include "loss.hpp"
 #include "row.hpp"
 #include "table.hpp"

@@ -13,7 +13,7 @@
 #include "avx2.hpp"
 #include "coordinates.hpp"
 #include "expand.hpp"
-#include "kernel.hpp"
+#include "lanes.hpp"
 #include "memory.hpp"
 #include "row.hpp"
 #include "separation.hpp"
@@ -100,7 +100,7 @@ class Frozen {
       planned.places.resize(with_room(size));
       planned.x.resize(planned.places.size());
     }
-    vectorised(avx2_, [&]() PQR_ALWAYS_INLINE {
+    vectorised(avx2_, [&](auto) PQR_ALWAYS_INLINE {
       std::uint32_t* place = planned.places.data();
       float* x = planned.x.data();
       for (std::size_t i = 0; i < row.size; ++i) {
@@ -135,8 +135,8 @@ class Frozen {
 
   // The same sum as that of weigh_slots(), of weights that go straight into a vector.
   double sum(const Planned& planned) const {
-    return vectorised(avx2_, [&]() PQR_ALWAYS_INLINE {
-      using Lanes = float __attribute__((vector_size(lanes * sizeof(float))));
+    return vectorised(avx2_, [&](auto) PQR_ALWAYS_INLINE {
+      using Lanes = Vector<float, lanes>;
       const std::uint32_t* place = planned.places.data();
       const float* weights = weights_.data();
       Lanes part = {};

@@ -1,6 +1,5 @@
-// The arithmetic of one row over contiguous arrays, in loops that vectorise. The
-// same source is compiled for AVX2 and for any machine, and picked at run time;
-// every operation rounds once and sums have a fixed shape, so both give the same bits.
+// The arithmetic of one row: slots become weights and a sum, then take a step. Written once for
+// vectors of any width; AVX2 has eight floats at a time, other machines four.
 #pragma once
 
 #include <algorithm>
@@ -9,79 +8,139 @@
 #include <cstring>
 
 #include "avx2.hpp"
+#include "coordinates.hpp"
+#include "lanes.hpp"
+#include "memory.hpp"
 #include "optim.hpp"
 
 namespace pqr {
 
-constexpr std::size_t lanes = 8;  // arrays are padded to a multiple of it, with x = 0
-
-// The row's sum: `lanes` strided partial sums, then a fixed tree. `Part` is an array or a vector.
-template <class Part>
-PQR_ALWAYS_INLINE inline double sum_of_parts(const Part& part) {
-  const double even = (double{part[0]} + part[4]) + (double{part[2]} + part[6]);
-  const double odd = (double{part[1]} + part[5]) + (double{part[3]} + part[7]);
-  return even + odd;
+template <std::size_t width>
+PQR_ALWAYS_INLINE inline Vector<float, width> read(const float* from) {
+  Vector<float, width> v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
 }
-PQR_ALWAYS_INLINE inline double sum_of_products(const float* w, const float* x, std::size_t size) {
-  float part[lanes] = {};
-  for (std::size_t i = 0; i < size; i += lanes) {
-    for (std::size_t l = 0; l < lanes; ++l) part[l] += w[i + l] * x[i + l];
+template <class V>
+PQR_ALWAYS_INLINE inline void write(float* to, V v) {
+  std::memcpy(to, &v, sizeof v);
+}
+
+// A slot in one piece.
+PQR_ALWAYS_INLINE inline double bits_at(const Slot<float>* place) {
+  double bits;
+  static_assert(sizeof bits == sizeof *place);
+  std::memcpy(&bits, place, sizeof bits);
+  return bits;
+}
+
+// The slots at `width` places. In a vector of eight, shuffles do not cross the middle.
+template <std::size_t width>
+PQR_ALWAYS_INLINE inline Slot<Vector<float, width>> take(Slot<float>* const* from) {
+  using Floats = Vector<float, width>;
+  using Pairs = Vector<double, width / 2>;
+  const auto slot = [from](int i) PQR_ALWAYS_INLINE { return bits_at(from[i]); };
+  if constexpr (width == 8) {
+    const auto a = (Floats)Pairs{slot(0), slot(1), slot(4), slot(5)};
+    const auto b = (Floats)Pairs{slot(2), slot(3), slot(6), slot(7)};
+    return {shuffled<0, 2, 8, 10, 4, 6, 12, 14>(a, b), shuffled<1, 3, 9, 11, 5, 7, 13, 15>(a, b)};
+  } else {
+    const auto a = (Floats)Pairs{slot(0), slot(1)};
+    const auto b = (Floats)Pairs{slot(2), slot(3)};
+    return {shuffled<0, 2, 4, 6>(a, b), shuffled<1, 3, 5, 7>(a, b)};
+  }
+}
+
+template <std::size_t width>
+PQR_ALWAYS_INLINE inline void put(Slot<float>* const* to, Slot<Vector<float, width>> slots) {
+  using Pairs = Vector<double, width / 2>;
+  const auto put = [to](int i, double bits) PQR_ALWAYS_INLINE {
+    std::memcpy(static_cast<void*>(to[i]), &bits, sizeof bits);
+  };
+  if constexpr (width == 8) {
+    const auto a = (Pairs)shuffled<0, 8, 1, 9, 4, 12, 5, 13>(slots.z, slots.root_n);
+    const auto b = (Pairs)shuffled<2, 10, 3, 11, 6, 14, 7, 15>(slots.z, slots.root_n);
+    put(0, a[0]), put(1, a[1]), put(4, a[2]), put(5, a[3]);
+    put(2, b[0]), put(3, b[1]), put(6, b[2]), put(7, b[3]);
+  } else {
+    const auto a = (Pairs)shuffled<0, 4, 1, 5>(slots.z, slots.root_n);
+    const auto b = (Pairs)shuffled<2, 6, 3, 7>(slots.z, slots.root_n);
+    put(0, a[0]), put(1, a[1]), put(2, b[0]), put(3, b[1]);
+  }
+}
+
+// Sum of the squares of z, in double: `lanes` strided partial sums, then the same tree.
+inline double sum_of_squares(const Coordinates& c) {
+  double part[lanes] = {};
+  for (std::size_t i = 0, size = c.padded(); i < size; i += lanes) {
+    for (std::size_t l = 0; l < lanes; ++l) {
+      part[l] += double{c.places[i + l]->z} * double{c.places[i + l]->z};
+    }
   }
   return sum_of_parts(part);
 }
 
-// Sum of the squares of z, in double: `lanes` strided partial sums, then the same tree.
-inline double sum_of_squares(const Slot<float>* slots, std::size_t size) {
-  double part[lanes] = {};
-  for (std::size_t i = 0; i < size; i += lanes) {
-    for (std::size_t l = 0; l < lanes; ++l) {
-      part[l] += double{slots[i + l].z} * double{slots[i + l].z};
-    }
-  }
-  return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
-}
-
-// The largest of all absolute values, as whole numbers, which have the order of floats without sign
-// and are compared many at a time; infinities are larger, and what is no number is largest.
-PQR_ALWAYS_INLINE inline float largest_of(const float* x, std::size_t size) {
-  std::int32_t most[lanes] = {};
-  for (std::size_t i = 0; i < size; i += lanes) {
-    for (std::size_t l = 0; l < lanes; ++l) {
-      std::int32_t bits = 0;
-      std::memcpy(&bits, x + i + l, sizeof bits);
-      most[l] = std::max(most[l], bits & 0x7FFFFFFF);
-    }
-  }
-  float largest = 0.0f;
-  std::memcpy(&largest, std::max_element(most, most + lanes), sizeof largest);
-  return largest;
-}
-
-struct Weighed {
-  double sum;     // w . x
-  float largest;  // |x|
+// Some of the places of a row to come, for memory to have them ready.
+struct Coming {
+  Slot<float>* const* places = nullptr;
+  std::size_t size = 0;  // a multiple of `lanes`
 };
 
-// w = weight(slot). `Each` is an optimizer as one coordinate sees it.
+// Takes the slots from their places and returns the sum of w x, where w = weight(slot). In between
+// it asks for what is coming: memory answers many at a time, but not all at once. `Each` is an
+// optimizer as one coordinate sees it.
 template <class Each>
-Weighed weigh_slots(bool avx2, Each each, const Slot<float>* slots, const float* x, float* w,
-                    std::size_t padded) {
-  return vectorised(avx2, [=]() PQR_ALWAYS_INLINE {
-    const std::size_t size = padded / lanes * lanes;  // which the compiler then knows
-#pragma GCC ivdep
-    for (std::size_t i = 0; i < size; ++i) w[i] = each.weight(slots[i]);
-    return Weighed{sum_of_products(w, x, size), largest_of(x, size)};
+double weigh_slots(bool avx2, Each each, Coordinates& c, Coming coming = {}) {
+  return vectorised(avx2, [each, coming, &c](auto at_a_time) PQR_ALWAYS_INLINE {
+    constexpr std::size_t width = at_a_time;
+    using Floats = Vector<float, width>;
+    using Bits = Vector<std::int32_t, width>;
+    Slot<float>* const* places = c.places.data();
+    float *z = c.z.data(), *root_n = c.root_n.data(), *w = c.w.data();
+    const float* x = c.x.data();
+    const std::size_t size = c.padded();
+    Floats part[lanes / width] = {};
+    Bits most = {};  // |x|: as whole numbers, floats without a sign have the same order
+    for (std::size_t i = 0; i < size; i += lanes) {
+      if (i < coming.size) {
+        for (std::size_t l = 0; l < lanes; ++l) fetch(coming.places[i + l]);
+      }
+      for (std::size_t p = 0; p < lanes / width; ++p) {
+        const std::size_t at = i + p * width;
+        const Slot<Floats> slots = take<width>(places + at);
+        const Floats weights = each.weight(slots), values = read<width>(x + at);
+        write(z + at, slots.z);
+        write(root_n + at, slots.root_n);
+        write(w + at, weights);
+        part[p] += weights * values;
+        const Bits magnitudes = (Bits)magnitude(values);
+        most = magnitudes > most ? magnitudes : most;
+      }
+    }
+    for (std::size_t i = size; i < coming.size; ++i) fetch(coming.places[i]);
+    std::int32_t bits[width];
+    std::memcpy(bits, &most, sizeof bits);
+    std::memcpy(&c.largest, std::max_element(bits, bits + width), sizeof c.largest);
+    float parts[lanes];
+    std::memcpy(parts, part, sizeof parts);
+    return sum_of_parts(parts);
   });
 }
 
-// slot = step(slot, w, slope * x)
+// slot = step(slot, w, slope * x), and back to their places.
 template <class Each>
-void step_slots(bool avx2, Each each, Slot<float>* slots, const float* x, const float* w,
-                float slope, std::size_t padded) {
-  vectorised(avx2, [=]() PQR_ALWAYS_INLINE {
-    const std::size_t size = padded / lanes * lanes;
-#pragma GCC ivdep
-    for (std::size_t i = 0; i < size; ++i) slots[i] = each.step(slots[i], w[i], slope * x[i]);
+void step_slots(bool avx2, Each each, Coordinates& c, float slope) {
+  vectorised(avx2, [each, slope, &c](auto at_a_time) PQR_ALWAYS_INLINE {
+    constexpr std::size_t width = at_a_time;
+    Slot<float>* const* places = c.places.data();
+    const float *z = c.z.data(), *root_n = c.root_n.data(), *w = c.w.data(), *x = c.x.data();
+    const std::size_t size = c.padded();
+    for (std::size_t i = 0; i < size; i += width) {
+      const auto slots =
+          each.step(Slot<Vector<float, width>>{read<width>(z + i), read<width>(root_n + i)},
+                    read<width>(w + i), slope * read<width>(x + i));
+      put<width>(places + i, slots);
+    }
   });
 }
 

@@ -80,8 +80,8 @@ std::size_t Model::learn_rows(Optimizer& chosen, const Rows& batch, double* marg
     if (row.expansion.ignored > 0 && weight != 0.0f) {
       return learn_newcomers<Loss>(chosen, row, label, weight, margins[r]);
     }
-    return learn_row<Loss>(chosen, row.expansion.row, row.coordinates, label, weight, margins[r],
-                           [&](auto slots) { collect(row, coming, slots); });
+    return learn_row<Loss>(chosen, row.expansion.row, row.coordinates, coming.coming(), label,
+                           weight, margins[r], [&](auto slots) { collect(row, slots); });
   };
   // In QR a row may bring new ranks, so a later row cannot be split before its turn.
   return settings_.everything_high ? each_row<0>(batch, ahead_, learn_one)
@@ -111,7 +111,8 @@ std::size_t Model::learn_linear(Optimizer& chosen, const Rows& batch, double* ma
     const Row row = batch[r];
     Fetched& places = ahead_.fetched[r % ahead_.fetched.size()];
     const auto collect = [&](auto slots) { collect_linear(row, places, c, slots); };
-    if (!learn_row<Loss>(chosen, row, c, batch.labels[r], batch.weights[r], margins[r], collect)) {
+    if (!learn_row<Loss>(chosen, row, c, Coming{}, batch.labels[r], batch.weights[r], margins[r],
+                         collect)) {
       return r;
     }
   }
@@ -126,7 +127,7 @@ std::size_t Model::margin_linear(const Optimizer& chosen, const Rows& batch,
   for (std::size_t r = 0, fetched = 0; r < batch.size; ++r) {
     prefetch(batch, r, fetched, ahead);
     collect_linear(batch[r], ahead.fetched[r % ahead.fetched.size()], c, Find{*this});
-    margins[r] = weigh(chosen, c);
+    margins[r] = weigh(chosen, c, Coming{});
     if (!std::isfinite(margins[r])) return r;
   }
   return batch.size;
@@ -152,15 +153,15 @@ std::size_t Model::each_row(const Rows& batch, Ahead& ahead, Visit visit) const 
 // `collect` fills the coordinates. False, and nothing is learned, when the row would leave the
 // range of a float.
 template <class Loss, class Optimizer, class Collect>
-bool Model::learn_row(Optimizer& chosen, const Row& row, Coordinates& c, double label, float weight,
-                      double& margin, Collect collect) {
+bool Model::learn_row(Optimizer& chosen, const Row& row, Coordinates& c, Coming coming,
+                      double label, float weight, double& margin, Collect collect) {
   if (weight == 0.0f) {
     collect(Find{*this});
-    margin = weigh(chosen, c);
+    margin = weigh(chosen, c, coming);
     return std::isfinite(margin);
   }
   collect(Make{*this});
-  margin = weigh(chosen, c);
+  margin = weigh(chosen, c, coming);
   return step<Loss>(chosen, row, c, label, weight, margin);
 }
 
@@ -176,8 +177,8 @@ bool Model::learn_newcomers(Optimizer& chosen, Planned& planned, double label, f
   pair_.resize(std::max(pair_.size(), separation_.order()));
   square_.resize(std::max(square_.size(), separation_.order()));
   plan(row, Fetched{}, planned);
-  collect(planned, planned, Make{*this});
-  weigh(chosen, planned.coordinates);
+  collect(planned, Make{*this});
+  weigh(chosen, planned.coordinates, Coming{});
   const bool learned = step<Loss>(chosen, row, planned.coordinates, label, weight, margin);
   if (!learned) separation_.cut(order);
   return learned;
@@ -185,8 +186,8 @@ bool Model::learn_newcomers(Optimizer& chosen, Planned& planned, double label, f
 
 template <class Optimizer>
 double Model::margin_row(const Optimizer& chosen, Planned& row, const Planned& coming) const {
-  collect(row, coming, Find{*this});
-  return weigh(chosen, row.coordinates);
+  collect(row, Find{*this});
+  return weigh(chosen, row.coordinates, coming.coming());
 }
 
 // The coordinates of a row in their one order: linear, pairs by (j, i), shared, square.
@@ -252,12 +253,11 @@ void Model::collect_linear(const Row& row, Fetched& fetched, Coordinates& c, Slo
   }
   std::copy_n(row.values, row.size, c.x.data());
   c.pad();
-  c.gather(slots.model.avx2_);
 }
 
-// Finds what was left open, then takes all slots.
+// Finds what was left open.
 template <class Slots>
-void Model::collect(Planned& planned, const Planned& coming, Slots slots) {
+void Model::collect(Planned& planned, Slots slots) {
   const Expansion& e = planned.expansion;
   if (planned.linear_open) find_linear(e.row, planned.coordinates, slots);
   Slot<float>** pairs = planned.coordinates.places.data() + e.row.size;
@@ -270,15 +270,11 @@ void Model::collect(Planned& planned, const Planned& coming, Slots slots) {
       for (std::size_t a = 0; a < b; ++a) place[a] = slots.pair(row, e.ranks[a], j, moved);
     }
   }
-  planned.coordinates.gather(slots.model.avx2_, coming.coordinates, coming.expansion.row.size);
 }
 
 template <class Optimizer>
-double Model::weigh(const Optimizer& chosen, Coordinates& c) const {
-  const auto each = chosen.each();
-  const auto [sum, largest] =
-      weigh_slots(avx2_, each, c.slots.data(), c.x.data(), c.w.data(), c.padded());
-  c.largest = largest;
+double Model::weigh(const Optimizer& chosen, Coordinates& c, Coming coming) const {
+  const double sum = weigh_slots(avx2_, chosen.each(), c, coming);
   return settings_.bias ? chosen.bias().weight(bias) + sum : sum;
 }
 
@@ -289,19 +285,14 @@ bool Model::step(Optimizer& chosen, const Row& row, Coordinates& c, double label
   const double slope = Loss::slope(margin, label) * weight;
   const double gradient = std::fabs(slope) * std::max(1.0, double{c.largest});
   if (!(gradient <= largest_gradient)) return false;
-  const auto each = chosen.each();
-  const std::size_t size = c.padded();
   double change = 0.0;  // of the squared norm
-  if constexpr (Optimizer::has_norm)
-    change -= sum_of_squares(c.slots.data(), size) + bias.z * bias.z;
-  step_slots(avx2_, each, c.slots.data(), c.x.data(), c.w.data(), static_cast<float>(slope), size);
-  c.scatter();
+  if constexpr (Optimizer::has_norm) change -= sum_of_squares(c) + bias.z * bias.z;
+  step_slots(avx2_, chosen.each(), c, static_cast<float>(slope));
   if (settings_.bias) {
     const auto always = chosen.bias();
     bias = always.step(bias, always.weight(bias), slope);
   }
-  if constexpr (Optimizer::has_norm)
-    change += sum_of_squares(c.slots.data(), size) + bias.z * bias.z;
+  if constexpr (Optimizer::has_norm) change += sum_of_squares(c) + bias.z * bias.z;
   chosen.end_row(change);
   if constexpr (std::is_same_v<Optimizer, Ogd>) {
     if (chosen.wants_rescaling()) rescale(chosen.take_scale());

@@ -83,6 +83,12 @@ class Model {
     Coordinates coordinates;
     bool linear_open;               // its linear slots are not all in arrays
     std::vector<std::size_t> open;  // high features whose pairs are not in an array
+
+    // Linear slots have been asked for long before.
+    Coming coming() const {
+      const std::size_t first = expansion.row.size / lanes * lanes;
+      return {coordinates.places.data() + first, coordinates.padded() - first};
+    }
   };
   // How many rows ahead rows are planned, and ranks and linear slots fetched; those slots that are
   // packed, once their groups are there; pairs when a row is planned, once the ranks are there.
@@ -115,8 +121,8 @@ class Model {
   template <class Loss, class Optimizer>
   std::size_t learn_linear(Optimizer& optimizer, const Rows& batch, double* margins);
   template <class Loss, class Optimizer, class Collect>
-  bool learn_row(Optimizer& optimizer, const Row& row, Coordinates& coordinates, double label,
-                 float weight, double& margin, Collect collect);
+  bool learn_row(Optimizer& optimizer, const Row& row, Coordinates& coordinates, Coming coming,
+                 double label, float weight, double& margin, Collect collect);
   template <class Loss, class Optimizer>
   bool learn_newcomers(Optimizer& optimizer, Planned& planned, double label, float weight,
                        double& margin);
@@ -130,9 +136,9 @@ class Model {
   static void collect_linear(const Row& row, Fetched& fetched, Coordinates& coordinates,
                              Slots slots);
   template <class Slots>
-  static void collect(Planned& planned, const Planned& coming, Slots slots);
+  static void collect(Planned& planned, Slots slots);
   template <class Optimizer>
-  double weigh(const Optimizer& optimizer, Coordinates& coordinates) const;
+  double weigh(const Optimizer& optimizer, Coordinates& coordinates, Coming coming) const;
   template <class Loss, class Optimizer>
   bool step(Optimizer& optimizer, const Row& row, Coordinates& coordinates, double label,
             float weight, double margin);

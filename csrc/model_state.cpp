@@ -113,7 +113,7 @@ std::vector<float> Model::weights(const float* slots, std::size_t size) const {
       [&](const auto& chosen) {
         const auto each = chosen.each();
         for (std::size_t n = 0; n < size; ++n) {
-          weights[n] = each.weight({slots[2 * n], slots[2 * n + 1]});
+          weights[n] = each.weight(Slot<float>{slots[2 * n], slots[2 * n + 1]});
         }
       },
       optimizer);

@@ -9,6 +9,9 @@
 #include <limits>
 #include <variant>
 
+#include "avx2.hpp"
+#include "lanes.hpp"
+
 namespace pqr {
 
 // One coordinate's optimizer state. FTRL-Proximal keeps z and the square root of
@@ -16,8 +19,8 @@ namespace pqr {
 // sum, in z.
 template <class Real>
 struct Slot {
-  Real z = 0;
-  Real root_n = 0;
+  Real z{};
+  Real root_n{};
 };
 
 template <class Real>
@@ -35,16 +38,18 @@ struct Proximal {
   Real ridge;  // beta / alpha + l2
   Real l1;
 
-  Real weight(Slot<Real> slot) const {
-    const Real outside = std::fabs(slot.z) - l1;
-    const Real w = -std::copysign(outside, slot.z) / (slot.root_n * inverse_alpha + ridge);
-    return outside > 0 ? w : 0;  // also where 0 / 0 stands: beta = l2 = 0 before the first step
+  template <class V>
+  PQR_ALWAYS_INLINE V weight(Slot<V> slot) const {
+    const V outside = magnitude(slot.z) - l1;
+    const V w = -with_sign(outside, slot.z) / (slot.root_n * inverse_alpha + ridge);
+    return outside > 0 ? w : V{};  // also where 0 / 0 stands: beta = l2 = 0 before the first step
   }
 
   // `weight` is the slot's weight before the step: sigma pulls towards it.
-  Slot<Real> step(Slot<Real> slot, Real weight, Real gradient) const {
-    const Real root_n = std::sqrt(slot.root_n * slot.root_n + gradient * gradient);
-    const Real sigma = (root_n - slot.root_n) * inverse_alpha;
+  template <class V>
+  PQR_ALWAYS_INLINE Slot<V> step(Slot<V> slot, V weight, V gradient) const {
+    const V root_n = root(slot.root_n * slot.root_n + gradient * gradient);
+    const V sigma = (root_n - slot.root_n) * inverse_alpha;
     return {slot.z + (gradient - sigma * weight), root_n};
   }
 };
@@ -55,9 +60,13 @@ struct Summed {
   Real factor;
   Real rate;
 
-  Real weight(Slot<Real> slot) const { return factor * slot.z; }
-  Slot<Real> step(Slot<Real> slot, Real, Real gradient) const {
-    return {slot.z + rate * gradient, 0};
+  template <class V>
+  PQR_ALWAYS_INLINE V weight(Slot<V> slot) const {
+    return factor * slot.z;
+  }
+  template <class V>
+  PQR_ALWAYS_INLINE Slot<V> step(Slot<V> slot, V, V gradient) const {
+    return {slot.z + rate * gradient, V{}};
   }
 };
 
