@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "profile"
 ORDER, ROWS, ROUNDS = 8000, 300_000, 7
 FLAGS = ["-std=c++17", "-O3", "-DNDEBUG", "-g", "-ffp-contract=off", "-fno-math-errno"]
-FLAGS += ["-fno-trapping-math"]  # those of CMakeLists.txt
+FLAGS += ["-fno-trapping-math", "-Wno-psabi"]  # those of CMakeLists.txt
 LINE = 64
 L2, L3 = "524288,8,64", "33554432,16,64"
 KERNEL = "slots taken, weights, their sum, the step, slots put back"

@@ -38,13 +38,6 @@ struct Expansion {
   std::size_t pairs() const { return high == 0 ? 0 : high * (high - 1) / 2; }
   std::size_t interactions() const { return pairs() + (shared ? high : 0) + (squares ? high : 0); }
 
-  // Without interactions.
-  void leave_whole(const Row& of) {
-    row = of;
-    high = ignored = 0;
-    shared = squares = false;
-  }
-
   void split(const Row& of, const Separation& separation, const ExpandRule& rule) {
     row = of;
     high = 0;

@@ -50,22 +50,16 @@ class Frozen {
 
   // As Model::margin: how many rows have a finite margin, from the first one on.
   std::size_t margin(const Rows& batch, double* margins) const {
-    std::array<Planned, ahead + 1> planned;
-    for (std::size_t t = 0; t < batch.size + ahead; ++t) {
-      if (t + ranks_ahead < batch.size) separation_.prefetch(batch[t + ranks_ahead]);
-      if (t < batch.size) plan(batch[t], planned[t % planned.size()]);
-      if (t < ahead) continue;
-      const std::size_t r = t - ahead;
-      margins[r] = bias_ + sum(planned[r % planned.size()]);
-      if (!std::isfinite(margins[r])) return r;
-    }
-    return batch.size;
+    return separation_.order() == 0 ? margin_linear(batch, margins) : margin_all(batch, margins);
   }
 
  private:
   static constexpr std::size_t ahead = 3;  // rows between a plan, which fetches, and its turn
   static constexpr std::size_t ranks_ahead = 4;
+  static constexpr std::size_t linear_ahead = 8;
   static constexpr std::size_t few_pairs = std::size_t{1} << 19;  // are always at hand
+
+  using Lanes = Vector<float, lanes>;
 
   struct Planned {
     Expansion expansion;
@@ -86,14 +80,69 @@ class Frozen {
     return static_cast<Size>(side == 0 ? 0 : std::uint64_t{side} * (side - 1) / 2);
   }
 
+  // w x of `lanes` coordinates. `place` says where in weights_ each is.
+  template <class Place>
+  PQR_ALWAYS_INLINE Lanes products(Place place, const float* x) const {
+    const auto w = [place, weights = weights_.data()](std::size_t l)
+                       PQR_ALWAYS_INLINE { return weights[place(l)]; };
+    Lanes values;
+    std::memcpy(&values, x, sizeof values);
+    return Lanes{w(0), w(1), w(2), w(3), w(4), w(5), w(6), w(7)} * values;
+  }
+
+  // There is nothing to plan: weights go straight from where a row's indices say into vectors.
+  std::size_t margin_linear(const Rows& batch, double* margins) const {
+    return vectorised(avx2_, [=](auto) PQR_ALWAYS_INLINE {
+      const auto place = [nothing = nothing_](std::uint32_t index)
+                             PQR_ALWAYS_INLINE { return std::min(index, nothing); };
+      for (std::size_t r = 0; r < batch.size; ++r) {
+        if (r + linear_ahead < batch.size) {
+          const Row coming = batch[r + linear_ahead];
+          for (std::size_t i = 0; i < coming.size; ++i) {
+            fetch(weights_.data() + place(coming.indices[i]));
+          }
+        }
+        const Row row = batch[r];
+        Lanes part = {};
+        const auto add = [&](const std::uint32_t* indices, const float* x) PQR_ALWAYS_INLINE {
+          part += products([=](std::size_t l) PQR_ALWAYS_INLINE { return place(indices[l]); }, x);
+        };
+        const std::size_t whole = row.size / lanes * lanes;
+        for (std::size_t i = 0; i < whole; i += lanes) add(row.indices + i, row.values + i);
+        if (whole < row.size) {
+          std::uint32_t indices[lanes];
+          float x[lanes] = {};
+          std::fill_n(indices, lanes, nothing_);
+          for (std::size_t i = whole; i < row.size; ++i) {
+            indices[i - whole] = row.indices[i];
+            x[i - whole] = row.values[i];
+          }
+          add(indices, x);
+        }
+        margins[r] = bias_ + sum_of_parts(part);
+        if (!std::isfinite(margins[r])) return r;
+      }
+      return batch.size;
+    });
+  }
+
+  std::size_t margin_all(const Rows& batch, double* margins) const {
+    std::array<Planned, ahead + 1> planned;
+    for (std::size_t t = 0; t < batch.size + ahead; ++t) {
+      if (t + ranks_ahead < batch.size) separation_.prefetch(batch[t + ranks_ahead]);
+      if (t < batch.size) plan(batch[t], planned[t % planned.size()]);
+      if (t < ahead) continue;
+      const std::size_t r = t - ahead;
+      margins[r] = bias_ + sum(planned[r % planned.size()]);
+      if (!std::isfinite(margins[r])) return r;
+    }
+    return batch.size;
+  }
+
   // The coordinates of a row, in the order of Model::plan.
   void plan(const Row& row, Planned& planned) const {
     Expansion& e = planned.expansion;
-    if (separation_.order() == 0) {
-      e.leave_whole(row);
-    } else {
-      e.split(row, separation_, rule_);
-    }
+    e.split(row, separation_, rule_);
     const std::size_t size = row.size + e.interactions();
     planned.padded = with_room(size) - lanes;
     if (planned.x.size() < with_room(size)) {
@@ -136,17 +185,11 @@ class Frozen {
   // The same sum as that of weigh_slots(), of weights that go straight into a vector.
   double sum(const Planned& planned) const {
     return vectorised(avx2_, [&](auto) PQR_ALWAYS_INLINE {
-      using Lanes = Vector<float, lanes>;
-      const std::uint32_t* place = planned.places.data();
-      const float* weights = weights_.data();
       Lanes part = {};
-      for (std::size_t i = 0; i < planned.padded; i += lanes, place += lanes) {
-        const Lanes w = {weights[place[0]], weights[place[1]], weights[place[2]],
-                         weights[place[3]], weights[place[4]], weights[place[5]],
-                         weights[place[6]], weights[place[7]]};
-        Lanes x;
-        std::memcpy(&x, planned.x.data() + i, sizeof x);
-        part += w * x;
+      for (std::size_t i = 0; i < planned.padded; i += lanes) {
+        const std::uint32_t* places = planned.places.data() + i;
+        part += products([=](std::size_t l) PQR_ALWAYS_INLINE { return places[l]; },
+                         planned.x.data() + i);
       }
       return sum_of_parts(part);
     });

@@ -7,8 +7,6 @@
 
 #include "avx2.hpp"
 
-#pragma GCC diagnostic ignored "-Wpsabi"  // no vector is ever passed: all of this is inlined
-
 namespace pqr {
 
 constexpr std::size_t lanes = 8;  // arrays are padded to a multiple of it, with x = 0

@@ -241,7 +241,7 @@ def test_what_callgrind_counts_is_added_up_by_part():
 """
     parts = profile._by_part(text)
     assert parts == {
-        "gather and scatter, places and values filled in": {"Ir": 3000, "Dr": 200},
+        "places and values of coordinates, and the loop": {"Ir": 3000, "Dr": 200},
         "ranks, sorted": {"Ir": 2900, "Dr": 100},
         profile.OTHER: {"Ir": 100, "Dr": 0},
     }
