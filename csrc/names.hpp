@@ -100,7 +100,7 @@ class Names {
   }
 
   // Eight bytes at a time, each mixed in by a multiplication; the last ones may be among those
-  // before, or, of a short name, the same four twice.
+  // before, or, of a short name, the same ones twice.
   static std::uint32_t hash(std::string_view name) {
     std::uint64_t h = name.size();
     const char* at = name.data();
@@ -109,13 +109,17 @@ class Names {
       for (; end - at > 8; at += 8) h = mix(h, word<std::uint64_t>(at));
       return static_cast<std::uint32_t>(mix(h, word<std::uint64_t>(end - 8)));
     }
-    std::uint64_t few = 0;
-    if (name.size() >= 4) {
-      few = std::uint64_t{word<std::uint32_t>(at)} << 32 | word<std::uint32_t>(end - 4);
-    } else {
-      for (; at != end; ++at) few = few << 8 | static_cast<unsigned char>(*at);
+    return static_cast<std::uint32_t>(mix(h, few_bytes(name)));
+  }
+  // All of fewer than eight, some of them twice.
+  static std::uint64_t few_bytes(std::string_view name) {
+    const char* at = name.data();
+    const std::size_t size = name.size();
+    if (size >= 4) {
+      return std::uint64_t{word<std::uint32_t>(at)} << 32 | word<std::uint32_t>(at + size - 4);
     }
-    return static_cast<std::uint32_t>(mix(h, few));
+    const auto byte = [at](std::size_t i) { return unsigned{static_cast<unsigned char>(at[i])}; };
+    return size == 0 ? 0 : byte(0) | byte(size / 2) << 8 | byte(size - 1) << 16;
   }
   static std::uint64_t mix(std::uint64_t h, std::uint64_t word) {
     h = (h ^ word) * 0x9E3779B97F4A7C15ull;
@@ -128,11 +132,23 @@ class Names {
     return read;
   }
 
+  // As ==, without a call.
+  static bool same(std::string_view a, std::string_view b) {
+    if (a.size() != b.size()) return false;
+    const char *p = a.data(), *q = b.data();
+    if (a.size() < 8) return few_bytes(a) == few_bytes(b);
+    for (std::size_t i = 0; i + 8 < a.size(); i += 8) {
+      if (word<std::uint64_t>(p + i) != word<std::uint64_t>(q + i)) return false;
+    }
+    const std::size_t last = a.size() - 8;
+    return word<std::uint64_t>(p + last) == word<std::uint64_t>(q + last);
+  }
+
   // Where the name is, or where it would go.
   std::size_t place(std::string_view name, std::uint32_t mixed) const {
     std::size_t at = mixed & mask_;
     for (; buckets_[at].record != none; at = (at + 1) & mask_) {
-      if (buckets_[at].hash == mixed && name_in(buckets_[at].record) == name) break;
+      if (buckets_[at].hash == mixed && same(name_in(buckets_[at].record), name)) break;
     }
     return at;
   }

@@ -52,7 +52,11 @@ inline nb::object as_str(std::string_view name) {
       PyUnicode_DecodeUTF8(name.data(), static_cast<Py_ssize_t>(name.size()), "replace"));
 }
 
-std::string_view utf8(PyObject* text) {
+inline std::string_view utf8(PyObject* text) {
+  if (PyUnicode_IS_COMPACT_ASCII(text)) {
+    return {static_cast<const char*>(PyUnicode_DATA(text)),
+            static_cast<std::size_t>(PyUnicode_GET_LENGTH(text))};
+  }
   Py_ssize_t size = 0;
   const char* data = PyUnicode_AsUTF8AndSize(text, &size);
   if (!data) throw nb::python_error();
@@ -76,11 +80,7 @@ class DictRow {
     asked_.clear();
     unknown_.clear();
     PyObject *key = nullptr, *value = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(dict.ptr(), &at, &key, &value);) {
-      // A value's own __float__ may change the dict: both must outlive it.
-      const nb::object held_key = nb::borrow(key), held_value = nb::borrow(value);
-      add(key, value, names);
-    }
+    for (Py_ssize_t at = 0; PyDict_Next(dict.ptr(), &at, &key, &value);) add(key, value, names);
     for (const Asked& asked : asked_) names.prefetch_record(asked.hash);
     for (const Asked& asked : asked_) {
       const std::string_view name = this->name(asked);
@@ -151,42 +151,57 @@ class DictRow {
 
   void add(PyObject* key, PyObject* value, const Names& names) {
     if (value == Py_None) return;
-    if (PyLong_Check(key) && !PyBool_Check(key)) {
-      int overflow = 0;
-      const long long index = PyLong_AsLongLongAndOverflow(key, &overflow);
-      if (overflow || index < 0 || index > 0xFFFFFFFFll) {
-        refuse("feature " + std::string(nb::repr(key).c_str()) + " is not in 0 to 4294967295");
-      }
-      if (const std::string_view name = names.name(static_cast<std::uint32_t>(index));
-          !name.empty()) {
-        refuse("feature " + std::to_string(index) + " has the name '" + std::string(name) +
-               "'; use the name");
-      }
-      row_.push(static_cast<std::uint32_t>(index), number(key, value));
+    if (PyFloat_Check(value) || PyUnicode_Check(value) || PyLong_CheckExact(value) ||
+        PyBool_Check(value)) {
+      add_feature(key, value, names);
       return;
     }
+    // The value's own __float__ may change the dict: both must outlive it, and so must all names.
+    const nb::object held_key = nb::borrow(key), held_value = nb::borrow(value);
+    copy_names();
+    add_feature(key, value, names);
+    copy_names();
+  }
+
+  void add_feature(PyObject* key, PyObject* value, const Names& names) {
     if (!PyUnicode_Check(key)) {
-      throw nb::type_error(("feature " + std::string(nb::repr(key).c_str()) +
-                            ": a feature is a str (a name) or an int (an index)")
-                               .c_str());
-    }
-    if (PyUnicode_Check(value)) {
+      add_index(key, value, names);
+    } else if (PyUnicode_Check(value)) {
       const std::size_t begin = text_.size();
       text_.append(utf8(key)).append(1, '=').append(utf8(value));
       const std::size_t length = text_.size() - begin;
       const std::uint32_t hash = names.prefetch({text_.data() + begin, length});
       asked_.push_back({nullptr, begin, length, hash, 1.0f});
-      return;
+    } else {
+      const float amount = number(key, value);
+      if (amount == 0.0f) return;
+      const std::string_view name = utf8(key);
+      asked_.push_back({name.data(), 0, name.size(), names.prefetch(name), amount});
     }
-    const float amount = number(key, value);
-    if (amount == 0.0f) return;
-    const std::string_view name = utf8(key);
-    asked_.push_back({name.data(), 0, name.size(), names.prefetch(name), amount});
   }
 
-  float number(PyObject* key, PyObject* value) {
-    const bool plain = PyFloat_Check(value) || PyLong_CheckExact(value) || PyBool_Check(value);
-    if (!plain) copy_names();
+  // A feature that is called by its index.
+  void add_index(PyObject* key, PyObject* value, const Names& names) {
+    if (!PyLong_Check(key) || PyBool_Check(key)) {
+      throw nb::type_error(("feature " + std::string(nb::repr(key).c_str()) +
+                            ": a feature is a str (a name) or an int (an index)")
+                               .c_str());
+    }
+    int overflow = 0;
+    const long long index = PyLong_AsLongLongAndOverflow(key, &overflow);
+    if (overflow || index < 0 || index > 0xFFFFFFFFll) {
+      refuse("feature " + std::string(nb::repr(key).c_str()) + " is not in 0 to 4294967295");
+    }
+    if (const std::string_view name = names.name(static_cast<std::uint32_t>(index));
+        !name.empty()) {
+      refuse("feature " + std::to_string(index) + " has the name '" + std::string(name) +
+             "'; use the name");
+    }
+    row_.push(static_cast<std::uint32_t>(index), number(key, value));
+  }
+
+  static float number(PyObject* key, PyObject* value) {
+    if (PyFloat_CheckExact(value)) return checked(key, PyFloat_AS_DOUBLE(value));
     const double amount = PyFloat_AsDouble(value);
     if (amount == -1.0 && PyErr_Occurred()) {
       PyErr_Clear();
@@ -195,6 +210,10 @@ class DictRow {
                             " is not a number (only a named feature may have a str)")
                                .c_str());
     }
+    return checked(key, amount);
+  }
+
+  static float checked(PyObject* key, double amount) {
     const auto rounded = static_cast<float>(amount);
     if (!std::isfinite(rounded)) {
       refuse("feature " + std::string(nb::repr(key).c_str()) + ": value " + shown(amount) +

@@ -197,19 +197,22 @@ class NativeLearner(Learner):
 
     def learn_one(self, x: Features, y: float, weight: float = 1.0) -> float:
         try:
-            return float(self._model.learn_dict(x, y, weight))
+            prediction: float = self._model.learn_dict(x, y, weight)
+            return prediction
         except ValueError as error:
             raise RowError(_without_row(error)) from None
 
     def predict_one(self, x: Features) -> float:
         try:
-            return float(self._model.predict_dict(x))
+            prediction: float = self._model.predict_dict(x)
+            return prediction
         except ValueError as error:
             raise RowError(_without_row(error)) from None
 
     def margin_one(self, x: Features) -> float:
         try:
-            return float(self._model.margin_dict(x))
+            margin: float = self._model.margin_dict(x)
+            return margin
         except ValueError as error:
             raise RowError(_without_row(error)) from None
 
