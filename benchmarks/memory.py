@@ -23,14 +23,16 @@ from benchmarks.workloads import SHAPES
 from pqrlearn import LR, PQR, Counts, Separation
 from pqrlearn.datasets.clicks import ClickStream
 
-DICTS, ORDER = 40_000, 1000
+DICTS, FEATURES, ORDER = 40_000, 39, 1000
 BATCH_ROWS = 500_000
 """Of each Batch that is learned and predicted, where nothing else is said."""
 
 NOTE = """\
-`learn_one`: {dicts:,} dicts of 39 named features with the value 1, in the shape of Criteo; the \
-second half is timed, a hundred fresh dicts at a time. River runs its logistic regression with its \
-default optimizer, plain SGD, in a process of its own, on the same dicts. `learn_many` and \
+`learn_one`: {dicts:,} dicts of 39 named features; the second half is timed, a hundred fresh dicts \
+at a time. Columns are 39 numbers under the same names in every row; clicks are 39 names with the \
+value 1, in the shape of Criteo, where two in each row were never seen before. River runs its \
+logistic regression with its default optimizer, plain SGD, in a process of its own, on the same \
+dicts. `learn_many` and \
 `predict_many`: Batches of {rows:,} rows, new ones in each round, after a first one; learning has \
 one thread, predicting all cores. The logistic link is part of both.
 """
@@ -45,30 +47,54 @@ def compare(rows: int | None, repeats: int, cache: Path) -> Result:
     return {"part": "memory", **before, **sizes, "learn_one": one, "many": many}
 
 
-def learn_one(dicts: int, repeats: int, cache: Path) -> dict[str, Result]:
-    """Microseconds per row; a new model in each round, as River has a new process."""
-    learned = dicts // 2
-    rows = named_rows(ClickStream.criteo(), dicts)
-    separation = Separation.top_k([x for x, _ in rows[:learned]], order=ORDER)
+def learn_one(dicts: int, repeats: int, cache: Path) -> dict[str, dict[str, Result]]:
+    """Microseconds per row, by kind; a new model in each round, as River has a new process."""
     cache.mkdir(parents=True, exist_ok=True)
-    path = cache / "dicts.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    del rows  # or new dicts would lie scattered between them
-    contenders: dict[str, Callable[[], float]] = {
-        "LR": lambda: microseconds(LR().learn_one, str(path), learned),
-        f"PQR({ORDER})": lambda: microseconds(PQR(separation).learn_one, str(path), learned),
+    learned = dicts // 2
+    contenders: dict[tuple[str, str], Callable[[], float]] = {}
+    for kind, make in KINDS.items():
+        rows = make(dicts)
+        separation = Separation.top_k([x for x, _ in rows[:learned]], order=ORDER)
+        path = cache / f"{kind}.jsonl"
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        contenders |= _on_dicts(kind, path, learned, separation)
+        del rows  # or new dicts would lie scattered between them
+    readings: dict[tuple[str, str], list[float]] = {who: [] for who in contenders}
+    for number in range(1, repeats + 1):
+        for who, run in contenders.items():
+            readings[who].append(run())
+            tell(f"round {number}/{repeats}  learn_one {' '.join(who)}: {readings[who][-1]:.2f} µs")
+    found: dict[str, dict[str, Result]] = {kind: {} for kind in KINDS}
+    for (kind, title), read in readings.items():
+        found[kind][title] = {"microseconds": median(read), "readings": read}
+    return found
+
+
+def _on_dicts(
+    kind: str, path: Path, learned: int, separation: Separation
+) -> dict[tuple[str, str], Callable[[], float]]:
+    who: dict[tuple[str, str], Callable[[], float]] = {
+        (kind, "LR"): lambda: microseconds(LR().learn_one, str(path), learned),
+        (kind, f"PQR({ORDER})"): lambda: microseconds(
+            PQR(separation).learn_one, str(path), learned
+        ),
     }
     if PEERS_PYTHON.exists():
-        contenders["River LR"] = lambda: _river(path, learned)
-    readings: dict[str, list[float]] = {title: [] for title in contenders}
-    for number in range(1, repeats + 1):
-        for title, run in contenders.items():
-            readings[title].append(run())
-            tell(f"round {number}/{repeats}  learn_one {title}: {readings[title][-1]:.2f} µs")
-    return {
-        title: {"microseconds": median(found), "readings": found}
-        for title, found in readings.items()
-    }
+        who[kind, "River LR"] = lambda: _river(path, learned)
+    return who
+
+
+def column_rows(rows: int) -> list[tuple[dict[str, float], int]]:
+    """Numbers and labels without any relation, as it does not matter here."""
+    random = np.random.default_rng(1)
+    values, labels = random.normal(size=(rows, FEATURES)).round(3), random.integers(2, size=rows)
+    names = [f"column {n}" for n in range(1, FEATURES + 1)]
+    dicts = [dict(zip(names, row, strict=True)) for row in values.tolist()]
+    return list(zip(dicts, labels.tolist(), strict=True))
+
+
+def click_rows(rows: int) -> list[tuple[dict[str, float], int]]:
+    return named_rows(ClickStream.criteo(), rows)
 
 
 def named_rows(stream: ClickStream, rows: int) -> list[tuple[dict[str, float], int]]:
@@ -77,6 +103,9 @@ def named_rows(stream: ClickStream, rows: int) -> list[tuple[dict[str, float], i
     names = {feature: stream.name(feature) for feature in np.unique(batch.indices).tolist()}
     dicts = [{names[f]: 1.0 for f in row} for row in batch.indices.reshape(rows, -1).tolist()]
     return list(zip(dicts, batch.labels.astype(int).tolist(), strict=True))
+
+
+KINDS = {"columns": column_rows, "clicks": click_rows}
 
 
 def _river(path: Path, learned: int) -> float:
@@ -116,7 +145,11 @@ def _rates(readings: Result) -> Result:
 
 
 def section(result: Result) -> str:
-    one = [[title, f"{found['microseconds']:.2f}"] for title, found in result["learn_one"].items()]
+    kinds = result["learn_one"]
+    one = [
+        [title, *(f"{found[title]['microseconds']:.2f}" for found in kinds.values())]
+        for title in kinds["columns"]
+    ]
     many = [
         [f"{title}, the shape of {name.capitalize()}", *_cells(rates)]
         for name, models in result["many"].items()
@@ -126,7 +159,7 @@ def section(result: Result) -> str:
     return f"""## In memory
 
 {NOTE.format(**result)}
-{table(["learn_one", "µs"], one)}
+{table(["µs of learn_one", *kinds], one)}
 {table(columns, many)}"""
 
 

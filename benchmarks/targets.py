@@ -100,6 +100,19 @@ def _predicting(part: str, shape: str, order: int) -> tuple[Target, ...]:
     )
 
 
+def _one_by_one(kind: str, names: str) -> tuple[Target, ...]:
+    return tuple(
+        Target(
+            f"{title}: learn_one, {names}",
+            "≤",
+            bound,
+            "µs",
+            figure("memory", "learn_one", kind, title, "microseconds"),
+        )
+        for title, bound in (("LR", 3), ("PQR(1000)", 20))
+    )
+
+
 def _kdd(model: str, title: str) -> tuple[Target, ...]:
     at = ("kdd", "models", model)
     return (
@@ -119,14 +132,8 @@ TARGETS = (
     Target("time of PQR(1000) : LR, Criteo", "≤", 10, "×", duration("criteo", "pqr", "lr")),
     *_factorized("avazu", "Avazu"),
     *_factorized("criteo", "Criteo"),
-    Target("LR: learn_one", "≤", 3, "µs", figure("memory", "learn_one", "LR", "microseconds")),
-    Target(
-        "PQR(1000): learn_one",
-        "≤",
-        20,
-        "µs",
-        figure("memory", "learn_one", "PQR(1000)", "microseconds"),
-    ),
+    *_one_by_one("columns", "the same names"),
+    *_one_by_one("clicks", "new names all the time"),
     *_predicting("avazu", "Avazu", 8000),
     *_predicting("criteo", "Criteo", 1000),
     *_kdd("lr", "LR"),

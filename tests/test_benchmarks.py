@@ -152,9 +152,15 @@ def test_dicts_have_the_names_of_the_stream_and_river_is_not_needed(tmp_path, mo
     assert [len(x) for x, _ in rows] == [39] * 10
     assert all(len({"banner=0", "banner=1"} & set(x)) == 1 for x, _ in rows)
     assert {y for _, y in rows} == {0, 1}
+    first, second, *_ = memory.column_rows(300)
+    assert list(first[0]) == list(second[0])
+    assert len(first[0]) == 39
+    assert first != second
     found = memory.learn_one(300, 2, tmp_path)
-    assert list(found) == ["LR", "PQR(1000)"]
-    assert all(len(each["readings"]) == 2 for each in found.values())
+    assert list(found) == ["columns", "clicks"]
+    for kind in found.values():
+        assert list(kind) == ["LR", "PQR(1000)"]
+        assert all(len(each["readings"]) == 2 for each in kind.values())
 
 
 def test_what_is_learned_in_memory_is_predicted_too():
@@ -181,14 +187,15 @@ def test_a_target_is_met_at_its_bound_and_what_was_not_measured_is_not_claimed()
     contenders = [{"key": key, "rows_per_second": rate} for key, rate in rates.items()]
     parts = {
         "avazu": {"contenders": contenders},
-        "memory": {"learn_one": {"LR": {"microseconds": 3.01}}},
+        "memory": {"learn_one": {"columns": {"LR": {"microseconds": 3.01}}}},
     }
     found = {target.what: target.cells(parts)[1:] for target in TARGETS}
     assert len(found) == len(TARGETS)
     assert found["LR : VW --ftrl, Avazu"] == ["≥ 5 ×", "5.00 ×", "yes"]
     assert found["PQR(8000) : VW --ftrl, Avazu"] == ["≥ 2 ×", "1.00 ×", "no"]
     assert found["time of PQR(8000) : LR, Avazu"] == ["≤ 3 ×", "5.00 ×", "no"]
-    assert found["LR: learn_one"] == ["≤ 3 µs", "3.01 µs", "no"]
+    assert found["LR: learn_one, the same names"] == ["≤ 3 µs", "3.01 µs", "no"]
+    assert found["LR: learn_one, new names all the time"] == ["≤ 3 µs", "–", "–"]
     assert found["LR : VW --ftrl, Criteo"] == ["≥ 5 ×", "–", "–"]
     assert found["LR: one pass over KDD2012"] == ["≥ 149,009,105 rows", "–", "–"]
 
