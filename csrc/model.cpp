@@ -202,8 +202,10 @@ void Model::plan(const Row& row, const Fetched& fetched, Planned& planned) const
   float* x = c.x.data();
   if (!planned.linear_open) {
     fill(place, row.size, [from = fetched.places.data()](std::size_t i) { return from[i]; });
+    fill(x, row.size, [from = fetched.x.data()](std::size_t i) { return from[i]; });
+  } else {
+    std::copy_n(row.values, row.size, x);
   }
-  std::copy_n(row.values, row.size, x);
   place += row.size;
   x += row.size;
   const std::uint32_t* ranks = e.ranks.data();
@@ -248,11 +250,12 @@ void Model::collect_linear(const Row& row, Fetched& fetched, Coordinates& c, Slo
   c.resize(row.size);
   if (fetched.where == Linear::Where::arrays) {
     std::swap(c.places, fetched.places);
+    std::swap(c.x, fetched.x);
   } else {
     find_linear(row, c, slots);
+    std::copy_n(row.values, row.size, c.x.data());
+    c.pad();
   }
-  std::copy_n(row.values, row.size, c.x.data());
-  c.pad();
 }
 
 // Finds what was left open.
@@ -326,8 +329,16 @@ void Model::prefetch(const Rows& batch, std::size_t r, std::size_t& done, Ahead&
     Fetched& fetched = ahead.fetched[done % ahead.fetched.size()];
     fetched.resize(row.size);
     Slot<float>** places = fetched.places.data();
+    float* x = fetched.x.data();
     fetched.where = linear_.prefetch(row.indices, row.size,
-                                     [=](std::size_t i, Slot<float>* place) { places[i] = place; });
+                                     [=, values = row.values](std::size_t i, Slot<float>* place) {
+                                       places[i] = place;
+                                       x[i] = values[i];
+                                     });
+    for (std::size_t i = row.size; i % lanes != 0; ++i) {
+      x[i] = 0.0f;
+      places[i] = &fetched.spare;
+    }
     separation_.prefetch(row);
   }
   if (r + packed_ahead >= batch.size) return;

@@ -68,13 +68,18 @@ class Model {
  private:
   using Linear = Table<Slot<float>>;
 
-  // A row long before its turn: where its linear slots are, if all lie in arrays, which never move.
+  // A row long before its turn: where its linear slots are and their values, padded, if all lie in
+  // arrays, which never move. Values that were just written in small pieces could not be read as
+  // vectors at once.
   struct Fetched {
     Linear::Where where = Linear::Where::other;
     std::vector<Slot<float>*> places;
+    std::vector<float> x;
+    Slot<float> spare;
 
     void resize(std::size_t size) {
       if (places.size() < with_room(size)) places.resize(with_room(size));
+      if (x.size() < with_room(size)) x.resize(with_room(size));
     }
   };
   // A row shortly before its turn: its coordinates, and where those are that never move.
