@@ -1,8 +1,9 @@
 """What a row costs each of the seven models, against rank, order, non-zeros and features.
 
 In memory: a model learns the first rows of a stream, then the next ones are timed, in processor
-seconds. In each round all models of a place take their turn; medians are kept. Writes docs/cost.md,
-its figure, and benchmarks/results-cost.json, in less than four minutes on two quiet cores.
+seconds. In each round all places of a sweep and all their models take their turn: a machine that is
+slow for a while is slow for all of them. Medians are kept. Writes docs/cost.md, its figure, and
+benchmarks/results-cost.json, in about five minutes on two quiet cores.
 
     .venv/bin/python -m benchmarks.cost
 """
@@ -13,9 +14,10 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -122,21 +124,36 @@ def places() -> Iterator[Place]:
         yield Place("space", features, stream, everyone(features), 2**16)
 
 
-def measure(place: Place, rounds: int) -> list[Reading]:
-    learned = _up_to_a_step(place.learned)
-    batch = place.stream.batch(0, learned)
-    models = [
-        prepared for name, make in place.models.items() for prepared in _prepare(name, make, batch)
-    ]
-    readings = [_looked_at(place, name, model) for name, model, _ in models]
+def measure(sweep: Iterable[Place], rounds: int) -> list[Reading]:
+    running = [Running(place) for place in sweep]
     for number in range(rounds):
-        following = place.stream.batch(learned + number * ROWS, ROWS)
-        for reading, (_, model, rows) in zip(readings, models, strict=True):
+        for place in running:
+            place.take_turn(number)
+    return [reading for place in running for reading in place.readings]
+
+
+class Running:
+    """A place whose models have learned the first rows."""
+
+    def __init__(self, place: Place) -> None:
+        print(f"cost: {place.sweep} {place.x:,}", file=sys.stderr, flush=True)
+        self.stream = place.stream
+        self.learned = _up_to_a_step(place.learned)
+        batch = place.stream.batch(0, self.learned)
+        self.models = [
+            prepared
+            for name, make in place.models.items()
+            for prepared in _prepare(name, make, batch)
+        ]
+        self.readings = [_looked_at(place, name, model) for name, model, _ in self.models]
+
+    def take_turn(self, number: int) -> None:
+        following = self.stream.batch(self.learned + number * ROWS, ROWS)
+        for reading, (_, model, rows) in zip(self.readings, self.models, strict=True):
             timed = following.part(0, rows)
             start = time.process_time()
             model.learn_many(timed)
             reading.microseconds.append((time.process_time() - start) * 1e6 / rows)
-    return readings
 
 
 def _up_to_a_step(rows: int) -> int:
@@ -179,7 +196,7 @@ def _looked_at(place: Place, name: str, model: Learner) -> Reading:
 
 
 @click.command()
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
 @click.option("--only", multiple=True, help="Of rank, order, nonzeros, features, rows, space.")
 @click.option("--output", type=click.Path(path_type=Path), default=ROOT, help="Instead of here.")
 def main(rounds: int, only: tuple[str, ...], output: Path) -> None:
@@ -192,10 +209,9 @@ def main(rounds: int, only: tuple[str, ...], output: Path) -> None:
         "rounds": rounds,
     }
     readings: list[Reading] = []
-    for place in places():
-        if not only or place.sweep in only:
-            print(f"cost: {place.sweep} {place.x:,}", file=sys.stderr, flush=True)
-            readings += measure(place, rounds)
+    for sweep, some in groupby(places(), key=lambda place: place.sweep):
+        if not only or sweep in only:
+            readings += measure(some, rounds)
     result["readings"] = [asdict(reading) for reading in readings]
     for folder in ("benchmarks", "docs"):
         (output / folder).mkdir(parents=True, exist_ok=True)

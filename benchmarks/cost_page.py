@@ -220,7 +220,8 @@ PAGE = """# What a row costs
 
 Written by `python -m benchmarks.cost`, every number of it. Processor microseconds per row of
 `learn_many`, in memory and on one thread: a model learns the first rows of a seeded click stream
-(some 33,000 to 40,000), then the next ones are timed, in rounds in which each model takes its turn.
+(some 33,000 to 40,000), then the next ones are timed, in rounds in which every model of every
+column takes its turn.
 Medians. Where nothing else is said, rows have 15 features out of 100,000, PQR has order √d, FM rank
 8, DiFacto ranks up to 8, and CFM and CCFM take a step every 256 rows.
 

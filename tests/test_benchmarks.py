@@ -216,7 +216,7 @@ def test_the_page_has_every_part_that_its_folder_has(tmp_path, monkeypatch):
 
 def test_the_cost_of_a_row_is_read_for_every_model():
     place = cost.Place("nonzeros", 5, cost.stream_of(5, 50), cost.everyone(50), learned=2**8)
-    readings = {reading.model: reading for reading in cost.measure(place, rounds=2)}
+    readings = {reading.model: reading for reading in cost.measure([place], rounds=2)}
     seven = {"LR", "FM", "DiFacto", "PQR", "QR", "CFM", "CCFM"}
     assert set(readings) == seven | {"CFM, B = 1", "CCFM, B = 1"}
     assert all(len(reading.microseconds) == 2 for reading in readings.values())
