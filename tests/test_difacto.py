@@ -228,7 +228,13 @@ def test_settings_out_of_range_are_errors() -> None:
     for tiers in wrong:
         with pytest.raises(HyperError):
             DiFacto(tiers=tiers)
-    for setting in ({"factor_eta": 0.0}, {"factor_l2": -1.0}, {"seed": -1}, {"init": 0.0}):
+    wrong_settings: list[dict[str, float]] = [
+        *({"factor_eta": rate} for rate in (0.0, 1e39)),
+        *({"factor_l2": rate} for rate in (-1.0, 1e39)),
+        *({"init": rate} for rate in (0.0, 1e39)),  # the largest float is 3e38
+        {"seed": -1},
+    ]
+    for setting in wrong_settings:
         with pytest.raises(HyperError):
             DiFacto(**setting)  # type: ignore[arg-type]
     with pytest.raises(HyperError, match="must be a Ftrl"):

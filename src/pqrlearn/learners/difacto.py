@@ -17,7 +17,7 @@ from pqrlearn.hyper import (
     TIERS,
     Ftrl,
     Optimizer,
-    check_number,
+    check_rate,
     check_tiers,
     optimizer_from,
 )
@@ -62,8 +62,8 @@ class DiFacto(Embedded):
         super().__init__(loss, seed, init, bias)
         self.optimizer = optimizer
         self.tiers = check_tiers(tiers)
-        self.factor_eta = check_number("factor_eta", factor_eta, above=0)
-        self.factor_l2 = check_number("factor_l2", factor_l2)
+        self.factor_eta = check_rate("factor_eta", factor_eta, above=0)
+        self.factor_l2 = check_rate("factor_l2", factor_l2)
         self._model = _core.Difacto(
             self.loss,
             self.bias,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
-from pqrlearn.hyper import MAX_SEED, check_loss, check_number, check_whole
+from pqrlearn.hyper import MAX_SEED, check_loss, check_number, check_rate, check_whole
 from pqrlearn.learners.base import NativeLearner
 
 _NO_FEATURES = np.zeros(0, np.uint32)
@@ -24,7 +24,7 @@ class Embedded(NativeLearner):
     def __init__(self, loss: str, seed: int, init: float, bias: bool) -> None:
         self.loss = check_loss(loss)
         self.seed = check_whole("seed", seed, least=0, most=MAX_SEED)
-        self.init = check_number("init", init, above=0)
+        self.init = check_rate("init", init, above=0)
         self.bias = bool(bias)
 
     def weights(self, block: str) -> Coordinates:
