@@ -35,8 +35,9 @@ struct Coordinates {
     size = to;
     const std::size_t most = with_room(size);
     if (places.size() < most) places.resize(most);
-    if (x.size() >= most) return;
-    for (auto* array : {&x, &z, &root_n, &w}) array->resize(most);
+    for (auto* array : {&x, &z, &root_n, &w}) {  // some may be another row's, and larger
+      if (array->size() < most) array->resize(most);
+    }
   }
 
   std::size_t padded() const { return with_room(size) - lanes; }

@@ -344,3 +344,22 @@ def test_a_large_order_costs_what_is_used() -> None:
     model.learn_many([{0: 1.0, order - 1: 1.0}], [1.0])
     assert model.nonzeros()["pair"] == 1
     assert len(model.to_bytes()) < 2_000_000
+
+
+def test_a_long_row_behind_one_that_is_refused_leaves_room_for_all() -> None:
+    """It is prepared, never learned, and what was made for it is used by the rows that follow."""
+
+    def rows_of(*rows: Any) -> Batch:
+        parts = np.concatenate(rows), np.concatenate([np.arange(len(row)) for row in rows])
+        matrix = scipy.sparse.csr_array((*parts, np.cumsum([0, *map(len, rows)])))
+        return Batch.from_csr(matrix, np.ones(len(rows)))
+
+    few, many = np.ones(20), np.ones(200_000)
+    refused = rows_of(1e30 * few, few, few, many)
+    model, twin = LR("squared"), LR("squared")
+    for learner in (model, twin):
+        learner.learn_many(rows_of(*[few] * 39))
+    with pytest.raises(RowError):
+        model.learn_many(refused)
+    for batch in (rows_of(*[few] * 39), rows_of(many)):
+        assert np.array_equal(model.learn_many(batch), twin.learn_many(batch))
