@@ -26,6 +26,7 @@ FORMAT = 1
 _KEY = "pqrlearn"
 _DTYPES = {"U64": "<u8", "I64": "<i8", "F64": "<f8", "F32": "<f4", "U32": "<u4", "U8": "u1"}
 """In the order of tensors in a file: the widest first, so that all are aligned."""
+_PIECE = 1 << 20
 _CUT_OFF = ("incomplete", "invalidoffset", "notfullycovered", "invalidheaderlength")
 
 Settings = dict[str, Any]
@@ -54,9 +55,9 @@ def _write(file: IO[bytes], kind: str, settings: Settings, tensors: Tensors) -> 
 
 
 def _write_all(file: IO[bytes], data: memoryview) -> None:
-    """A raw file may take a part at a time."""
+    """Pieces, because systems look for large pages to hold large ones; a file may take less."""
     while data:
-        data = data[file.write(data) :]
+        data = data[file.write(data[:_PIECE]) :]
 
 
 def assemble(
