@@ -142,7 +142,7 @@ class Frozen {
   // The coordinates of a row, in the order of Model::plan.
   void plan(const Row& row, Planned& planned) const {
     Expansion& e = planned.expansion;
-    e.split(row, separation_, rule_);
+    e.expand(row, separation_, rule_);
     const std::size_t size = row.size + e.interactions();
     planned.padded = with_room(size) - lanes;
     if (planned.x.size() < with_room(size)) {
@@ -158,8 +158,8 @@ class Frozen {
       }
       place += row.size;
       x += row.size;
-      const std::uint32_t* ranks = e.ranks.data();
-      const float* values = e.values.data();
+      const std::uint32_t* ranks = e.ranks;
+      const float* values = e.values;
       for (std::size_t b = 1; b < e.high; ++b) {
         fill(place, b,
              [=, first = pairs_ + triangle(ranks[b])](std::size_t a) { return first + ranks[a]; });

@@ -142,7 +142,7 @@ std::size_t Model::each_row(const Rows& batch, Ahead& ahead, Visit visit) const 
   for (std::size_t r = 0; r < batch.size; ++r) {
     prefetch(batch, r, fetched, ahead);
     for (; planned < batch.size && planned <= r + rows_ahead; ++planned) {
-      plan(batch[planned], ahead.fetched[planned % ahead.fetched.size()],
+      plan(batch, planned, ahead.fetched[planned % ahead.fetched.size()],
            ahead.planned[planned % size]);
     }
     if (!visit(ahead.planned[r % size], ahead.planned[(planned - 1) % size], r)) return r;
@@ -176,7 +176,8 @@ bool Model::learn_newcomers(Optimizer& chosen, Planned& planned, double label, f
   for (std::size_t i = 0; i < row.size; ++i) separation_.append(row.indices[i]);
   pair_.resize(std::max(pair_.size(), separation_.order()));
   square_.resize(std::max(square_.size(), separation_.order()));
-  plan(row, Fetched{}, planned);
+  planned.expansion.expand(row, separation_, rule_);
+  fill_places(Fetched{}, planned);
   collect(planned, Make{*this});
   weigh(chosen, planned.coordinates, Coming{});
   const bool learned = step<Loss>(chosen, row, planned.coordinates, label, weight, margin);
@@ -190,11 +191,20 @@ double Model::margin_row(const Optimizer& chosen, Planned& row, const Planned& c
   return weigh(chosen, row.coordinates, coming.coming());
 }
 
+void Model::plan(const Rows& batch, std::size_t r, const Fetched& fetched, Planned& planned) const {
+  if (batch.splits) {
+    planned.expansion.expand(batch[r], batch.splits[r], rule_);
+  } else {
+    planned.expansion.expand(batch[r], separation_, rule_);
+  }
+  fill_places(fetched, planned);
+}
+
 // The coordinates of a row in their one order: linear, pairs by (j, i), shared, square.
-void Model::plan(const Row& row, const Fetched& fetched, Planned& planned) const {
-  Expansion& e = planned.expansion;
+void Model::fill_places(const Fetched& fetched, Planned& planned) const {
+  const Expansion& e = planned.expansion;
+  const Row row = e.row;
   Coordinates& c = planned.coordinates;
-  e.split(row, separation_, rule_);
   c.resize(row.size + e.interactions());
   planned.open.clear();
   planned.linear_open = fetched.where != Linear::Where::arrays;
@@ -208,8 +218,8 @@ void Model::plan(const Row& row, const Fetched& fetched, Planned& planned) const
   }
   place += row.size;
   x += row.size;
-  const std::uint32_t* ranks = e.ranks.data();
-  const float* values = e.values.data();
+  const std::uint32_t* ranks = e.ranks;
+  const float* values = e.values;
   for (std::size_t b = 1; b < e.high; ++b) {
     const PairRow& table = pair_.row(ranks[b]);
     if (Slot<float>* array = table.array()) {
@@ -339,7 +349,7 @@ void Model::prefetch(const Rows& batch, std::size_t r, std::size_t& done, Ahead&
       x[i] = 0.0f;
       places[i] = &fetched.spare;
     }
-    separation_.prefetch(row);
+    if (!batch.splits) separation_.prefetch(row);
   }
   if (r + packed_ahead >= batch.size) return;
   const Fetched& fetched = ahead.fetched[(r + packed_ahead) % ahead.fetched.size()];

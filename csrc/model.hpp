@@ -118,7 +118,8 @@ class Model {
   std::vector<Slot<float>> shared_, square_;  // by rank
   Ahead ahead_;                               // while rows are learned, kept for its memory
 
-  void plan(const Row& row, const Fetched& fetched, Planned& planned) const;
+  void plan(const Rows& batch, std::size_t r, const Fetched& fetched, Planned& planned) const;
+  void fill_places(const Fetched& fetched, Planned& planned) const;
   template <std::size_t rows_ahead, class Visit>
   std::size_t each_row(const Rows& batch, Ahead& ahead, Visit visit) const;
   template <class Loss, class Optimizer>

@@ -21,6 +21,15 @@ struct Row {
   std::size_t size;
 };
 
+// What there is to know of a row once its features are high or low.
+struct Split {
+  const std::uint32_t* ranks = nullptr;  // of the high features, in order
+  const float* values = nullptr;         // of the same
+  std::size_t high = 0;                  // how many they are
+  float low_sum = 0;
+  std::size_t ignored = 0;  // features without a rank, where there is no low
+};
+
 // Many canonical rows in somebody else's arrays. Rows without labels only predict.
 struct Rows {
   const std::int64_t* indptr;
@@ -29,6 +38,7 @@ struct Rows {
   const double* labels;
   const float* weights;
   std::size_t size;
+  const Split* splits = nullptr;  // where somebody has split them before
 
   Row operator[](std::size_t r) const {
     return {indices + indptr[r], values + indptr[r],
@@ -41,7 +51,8 @@ struct Rows {
             values,
             labels ? labels + first : nullptr,
             weights ? weights + first : nullptr,
-            rows};
+            rows,
+            splits ? splits + first : nullptr};
   }
 };
 

@@ -111,6 +111,8 @@ class Shared {
     const Among among(*this);
     return work(model_);
   }
+  // For what learning leaves alone, which may be read at any time.
+  const Model& while_it_changes() const { return model_; }
 
  private:
   static constexpr std::size_t slice_rows = 1024;  // how long a reader may have to wait

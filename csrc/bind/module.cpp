@@ -145,11 +145,17 @@ NB_MODULE(_core, m) {
       .def("keep", &DictReader::keep)
       .def_prop_rw("names", &DictReader::names, &DictReader::set_names);
 
+  nb::class_<pqr::Splits>(m, "Splits");
+
   learner<NamedModel>(m, "Model")
       .def(nb::init<const In<std::uint32_t>&, const std::string&, bool, bool, float,
                     const std::string&, const std::vector<double>&>(),
            "high"_a.noconvert(), "loss"_a, "bias"_a, "everything_high"_a, "interaction_scale"_a,
            "optimizer"_a, "rates"_a)
+      .def("split", &NamedModel::split, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "values"_a.noconvert())
+      .def("learn_split", &NamedModel::learn_split, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert(), "splits"_a)
       .def("state", &NamedModel::state, "block"_a)
       .def("restore", &NamedModel::restore, "block"_a, "keys"_a.noconvert(), "slots"_a.noconvert())
       .def("weights", &NamedModel::weights, "slots"_a.noconvert())

@@ -70,14 +70,7 @@ class Named {
   // The margins of the rows learned: all of them, or those before one that is refused.
   Out<double> learn(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
                     const In<float>& values, const In<double>& labels, const In<float>& weights) {
-    const Rows rows = view(indptr, indices, values, labels, weights);
-    check_each_target(loss_, rows.labels, rows.weights, rows.size);
-    std::vector<double> margins(rows.size);
-    {
-      nb::gil_scoped_release release;
-      margins.resize(model_.learn(rows, margins.data()));
-    }
-    return give(std::move(margins));
+    return learn_rows(view(indptr, indices, values, labels, weights));
   }
 
   // The margins of all rows, or of those before one whose margin is not finite.
@@ -140,6 +133,16 @@ class Named {
   Loss loss_;
   Shared<Core> model_;
 
+  Out<double> learn_rows(const Rows& rows) {
+    check_each_target(loss_, rows.labels, rows.weights, rows.size);
+    std::vector<double> margins(rows.size);
+    {
+      nb::gil_scoped_release release;
+      margins.resize(model_.learn(rows, margins.data()));
+    }
+    return give(std::move(margins));
+  }
+
  private:
   Names names_;
   DictRow scratch_;
@@ -154,6 +157,28 @@ class NamedModel : public Named<Model> {
       : Named(loss_named(loss),
               Settings{loss_named(loss), bias, everything_high, interaction_scale},
               optimizer_named(optimizer, rates), separation(high)) {}
+
+  // Of rows to be learned later. In QR rows change what is high, so there it is refused.
+  Splits split(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
+               const In<float>& values) const {
+    const Rows rows = view(indptr, indices, values);
+    const Model& model = model_.while_it_changes();
+    if (model.settings().everything_high) refuse("rows of this model are not split in advance");
+    nb::gil_scoped_release release;
+    return Splits(rows, model.separation());
+  }
+
+  Out<double> learn_split(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
+                          const In<float>& values, const In<double>& labels,
+                          const In<float>& weights, const Splits& splits) {
+    Rows rows = view(indptr, indices, values, labels, weights);
+    const Model& model = model_.while_it_changes();
+    if (model.settings().everything_high || !splits.fit(rows, model.separation().order())) {
+      refuse("the splits are of other rows, or of another model");
+    }
+    rows.splits = splits.data();
+    return learn_rows(rows);
+  }
 
   nb::tuple state(const std::string& block) const {
     BlockState state = model_.read([&](const Model& m) { return m.state(block_named(block)); });

@@ -63,6 +63,9 @@ class Batch:
             if isinstance(array, np.ndarray):
                 array.setflags(write=False)
 
+    def columns(self) -> list[Any]:
+        return [getattr(self, field.name) for field in fields(Batch)]
+
     def __len__(self) -> int:
         return len(self.labels)
 

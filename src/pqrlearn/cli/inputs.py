@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import IO
 
@@ -41,11 +41,19 @@ class Inputs:
         self._sources: list[Source | CacheReader] = []
         self._sizes: list[int | None] = []
 
-    def batches(self) -> Iterator[Batch]:
-        """All rows in order, parsed while the caller works; an input without rows is an error."""
-        return ahead(self._read())
+    def batches(self, prepare: Callable[[Batch], Batch] = lambda batch: batch) -> Iterator[Batch]:
+        """All rows in order, parsed while the caller works; an input without rows is an error.
 
-    def _read(self) -> Iterator[Batch]:
+        What is to be done with a batch before its turn is done on the thread that reads.
+        """
+        return ahead(self._prepared(prepare))
+
+    def _prepared(self, prepare: Callable[[Batch], Batch]) -> Iterator[Batch]:
+        with closing(self._read()) as batches:
+            for batch in batches:
+                yield prepare(batch)
+
+    def _read(self) -> Generator[Batch, None, None]:
         if self._cache is None:
             yield from self._read_files()
         elif not self._cache.exists():

@@ -187,7 +187,9 @@ class _Run:
 
     def _batches(self) -> Iterator[Batch]:
         """All rows still to learn: those already read for counting come from memory."""
-        batches: Iterator[Batch] = self._rest if self._buffered else self.inputs.batches()
+        batches: Iterator[Batch] = (
+            self._rest if self._buffered else self.inputs.batches(self.learner.prepared)
+        )
         buffered, self._buffered = self._buffered, []
         batches = chain(_emptied(buffered), batches)
         if self.progress.rows:

@@ -55,6 +55,10 @@ class Learner(ABC):
         large is a RefusedRow when its turn comes, after the rows before it have been learned.
         """
 
+    def prepared(self, batch: Batch) -> Batch:
+        """The same rows, with what can be done before their turn done, by any thread."""
+        return batch
+
     @abstractmethod
     def batch_margins(self, batch: Batch) -> FloatArray:
         """`margin_many` of a Batch."""
@@ -222,12 +226,16 @@ class NativeLearner(Learner):
 
     def learn_margins(self, batch: Batch) -> FloatArray:
         try:
-            margins = self._model.learn(
-                batch.indptr, batch.indices, batch.values, batch.labels, batch.weights
-            )
+            margins = self._learned(batch)
         except ValueError as error:
             raise _located(error, batch) from None
         return _complete(margins, batch)
+
+    def _learned(self, batch: Batch) -> FloatArray:
+        margins: FloatArray = self._model.learn(
+            batch.indptr, batch.indices, batch.values, batch.labels, batch.weights
+        )
+        return margins
 
     @property
     def rows(self) -> int:

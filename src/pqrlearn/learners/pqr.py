@@ -6,6 +6,7 @@ meetings with low ones. LR is PQR with nothing high. QR has everything high, plu
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from pqrlearn.hyper import (
     optimizer_from,
 )
 from pqrlearn.learners.base import NativeLearner
+from pqrlearn.rows import Batch, FloatArray
 from pqrlearn.separation import Separation
 
 _NOTHING_HIGH = np.zeros(0, np.uint32)
@@ -152,6 +154,14 @@ class LR(_Linear):
         return model._restore(settings, tensors, names)
 
 
+@dataclass(frozen=True, eq=False)
+class _SplitBatch(Batch):
+    """Rows whose high features are known, with their ranks in order."""
+
+    splits: _core.Splits | None = None
+    split_by: _core.Model | None = None
+
+
 class PQR(_Linear):
     """Projective quadratic regression: pairs of frequent features, and what they share.
 
@@ -187,6 +197,22 @@ class PQR(_Linear):
         super().__init__(separation.features, loss, optimizer, interaction_scale, bias)
         self.separation = separation
         self._model.names = separation.names
+
+    def prepared(self, batch: Batch) -> Batch:
+        if self.separation.order == 0:
+            return batch
+        splits = self._model.split(batch.indptr, batch.indices, batch.values)
+        return _SplitBatch.unchecked(*batch.columns(), splits, self._model)
+
+    def _learned(self, batch: Batch) -> FloatArray:
+        if not isinstance(batch, _SplitBatch) or batch.splits is None:
+            return super()._learned(batch)
+        if batch.split_by is not self._model:
+            return super()._learned(batch)
+        margins: FloatArray = self._model.learn_split(
+            batch.indptr, batch.indices, batch.values, batch.labels, batch.weights, batch.splits
+        )
+        return margins
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {
