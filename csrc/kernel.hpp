@@ -35,11 +35,11 @@ PQR_ALWAYS_INLINE inline double bits_at(const Slot<float>* place) {
 }
 
 // The slots at `width` places. In a vector of eight, shuffles do not cross the middle.
-template <std::size_t width>
-PQR_ALWAYS_INLINE inline Slot<Vector<float, width>> take(Slot<float>* const* from) {
+template <std::size_t width, class Place>
+PQR_ALWAYS_INLINE inline Slot<Vector<float, width>> take(Place place) {
   using Floats = Vector<float, width>;
   using Pairs = Vector<double, width / 2>;
-  const auto slot = [from](int i) PQR_ALWAYS_INLINE { return bits_at(from[i]); };
+  const auto slot = [place](int i) PQR_ALWAYS_INLINE { return bits_at(place(i)); };
   if constexpr (width == 8) {
     const auto a = (Floats)Pairs{slot(0), slot(1), slot(4), slot(5)};
     const auto b = (Floats)Pairs{slot(2), slot(3), slot(6), slot(7)};
@@ -107,7 +107,8 @@ double weigh_slots(bool avx2, Each each, Coordinates& c, Coming coming = {}) {
       }
       for (std::size_t p = 0; p < lanes / width; ++p) {
         const std::size_t at = i + p * width;
-        const Slot<Floats> slots = take<width>(places + at);
+        const Slot<Floats> slots =
+            take<width>([from = places + at](int l) PQR_ALWAYS_INLINE { return from[l]; });
         const Floats weights = each.weight(slots), values = read<width>(x + at);
         write(z + at, slots.z);
         write(root_n + at, slots.root_n);
@@ -124,6 +125,23 @@ double weigh_slots(bool avx2, Each each, Coordinates& c, Coming coming = {}) {
     float parts[lanes];
     std::memcpy(parts, part, sizeof parts);
     return sum_of_parts(parts);
+  });
+}
+
+// How many slots, of many that lie side by side, have a weight that is not zero.
+template <class Each>
+std::size_t count_nonzeros(bool avx2, Each each, const Slot<float>* slots, std::size_t size) {
+  return vectorised(avx2, [=](auto at_a_time) PQR_ALWAYS_INLINE {
+    constexpr std::size_t width = at_a_time;
+    std::size_t i = 0, count = 0;
+    Vector<std::int32_t, width> counts = {};
+    for (; i + width <= size; i += width) {
+      const auto from = [first = slots + i](int l) PQR_ALWAYS_INLINE { return first + l; };
+      counts -= each.weight(take<width>(from)) != 0.0f;
+    }
+    for (std::size_t l = 0; l < width; ++l) count += static_cast<std::size_t>(counts[l]);
+    for (; i < size; ++i) count += each.weight(slots[i]) != 0.0f;
+    return count;
   });
 }
 

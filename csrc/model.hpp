@@ -151,8 +151,8 @@ class Model {
   bool is_linear() const { return separation_.order() == 0 && !settings_.everything_high; }
   template <class Visit>
   void each_slot(Block block, Visit visit) const;
-  template <class Which>
-  std::size_t count(Block block, Which which) const;
+  template <class Of>
+  std::size_t count(Block block, Of of) const;
   void rescale(double factor);
   void prefetch(const Rows& batch, std::size_t r, std::size_t& done, Ahead& ahead) const;
   void prefetch_packed(const Row& row) const;

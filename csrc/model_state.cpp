@@ -29,51 +29,60 @@ bool pairs_rise(const std::uint32_t* keys, std::size_t size, std::size_t order) 
 
 }  // namespace
 
-// Slots that have left their initial state, in order of key.
+// Slots in order of key, also those that are still in their initial state.
 template <class Visit>
 void Model::each_slot(Block block, Visit visit) const {
-  const auto touched = [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
-    if (!is_initial(slot)) visit(i, j, slot);
-  };
   if (block == Block::linear) {
     linear_.each_sorted(
-        [&](std::uint32_t feature, const Slot<float>& slot) { touched(feature, feature, slot); });
+        [&](std::uint32_t feature, const Slot<float>& slot) { visit(feature, feature, slot); });
   } else if (block == Block::pair) {
-    pair_.each_sorted(touched);
+    pair_.each_sorted(visit);
   } else {
     const auto& slots = block == Block::shared ? shared_ : square_;
     for (std::size_t rank = 0; rank < slots.size(); ++rank) {
-      touched(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(rank), slots[rank]);
+      visit(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(rank), slots[rank]);
     }
   }
 }
 
+// Every slot is written, and the next one over it if it was in its initial state: in a table that
+// is half full, no predictor guesses which are.
 BlockState Model::state(Block block) const {
-  const std::size_t size = count(block, [](const Slot<float>& s) { return !is_initial(s); });
+  const std::size_t size = count(block, [](const Slot<float>* slots, std::size_t many) {
+    return std::count_if(slots, slots + many, [](const auto& slot) { return !is_initial(slot); });
+  });
+  const std::size_t width = block == Block::pair ? 2 : 1;  // of a key
   BlockState state;
-  state.keys.resize(block == Block::pair ? 2 * size : size);
-  state.slots.resize(2 * size);
+  state.keys.resize(width * (size + 1));
+  state.slots.resize(2 * (size + 1));
   std::uint32_t* key = state.keys.data();
   float* value = state.slots.data();
-  each_slot(block, [=](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) mutable {
-    *key++ = i;
-    if (block == Block::pair) *key++ = j;
-    *value++ = slot.z;
-    *value++ = slot.root_n;
+  each_slot(block, [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
+    key[0] = i;
+    key[width - 1] = width == 2 ? j : i;
+    value[0] = slot.z;
+    value[1] = slot.root_n;
+    const std::size_t kept = !is_initial(slot);
+    key += kept * width;
+    value += kept * 2;
   });
+  state.keys.resize(width * size);
+  state.slots.resize(2 * size);
   return state;
 }
 
-template <class Which>
-std::size_t Model::count(Block block, Which which) const {
+// `of` says how many of some slots that lie side by side are counted.
+template <class Of>
+std::size_t Model::count(Block block, Of of) const {
   std::size_t count = 0;
-  const auto add = [&](const Slot<float>& slot) { count += which(slot); };
+  const auto add = [&](const Slot<float>* slots, std::size_t size) { count += of(slots, size); };
   if (block == Block::linear) {
-    linear_.each(add);
+    linear_.each([&](const Slot<float>& slot) { add(&slot, 1); });
   } else if (block == Block::pair) {
-    pair_.each(add);
+    pair_.each_run(add);
   } else {
-    for (const Slot<float>& slot : block == Block::shared ? shared_ : square_) add(slot);
+    const auto& slots = block == Block::shared ? shared_ : square_;
+    add(slots.data(), slots.size());
   }
   return count;
 }
@@ -81,8 +90,9 @@ std::size_t Model::count(Block block, Which which) const {
 std::size_t Model::nonzeros(Block block) const {
   return std::visit(
       [&](const auto& chosen) {
-        const auto each = chosen.each();
-        return count(block, [&](const Slot<float>& slot) { return each.weight(slot) != 0.0f; });
+        return count(block, [&](const Slot<float>* slots, std::size_t size) {
+          return count_nonzeros(avx2_, chosen.each(), slots, size);
+        });
       },
       optimizer);
 }

@@ -25,7 +25,7 @@ struct Slot {
 
 template <class Real>
 inline bool is_initial(const Slot<Real>& slot) {
-  return slot.z == 0 && slot.root_n == 0;
+  return (slot.z == 0) & (slot.root_n == 0);
 }
 
 // FTRL-Proximal (Algorithm 2):

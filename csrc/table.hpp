@@ -219,6 +219,18 @@ class PairTable {
     for (const auto& row : rows_) row.each([&](std::uint32_t, T& value) { visit(value); });
   }
 
+  // Those that lie side by side at a time.
+  template <class Visit>
+  void each_run(Visit visit) const {
+    for (std::size_t j = 0; j < rows_.size(); ++j) {
+      if (const T* array = rows_[j].array()) {
+        visit(array, j);
+      } else {
+        rows_[j].each([&](std::uint32_t, const T& value) { visit(&value, 1); });
+      }
+    }
+  }
+
   // In order of (j, i).
   template <class Visit>
   void each_sorted(Visit visit) const {
