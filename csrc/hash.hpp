@@ -26,7 +26,7 @@ template <class T>
 class HashTable {
  public:
   static constexpr std::uint32_t none = 0xFFFFFFFFu;
-  static constexpr std::uint32_t few = 4096;
+  static constexpr std::uint32_t few = 4096, most_few = 2 * few;
   static constexpr std::uint32_t generous = 8;
   static constexpr std::size_t much = std::size_t{60} << 20;
 
@@ -149,7 +149,7 @@ class HashTable {
     HashTable bigger;
     const std::uint64_t size = size_ == 0 ? 1 : 2 * std::uint64_t{size_};
     const std::uint64_t as_array = universe * std::uint64_t{sizeof(T)};
-    const std::uint64_t so_few = arena.taken() < much ? few : 2 * few;
+    const std::uint64_t so_few = arena.taken() < much ? few : most_few;
     if (universe <= so_few || (universe != none && as_array <= generous * size * sizeof(Bucket))) {
       bigger.array_ = arena.take<T>(universe);
       bigger.size_ = universe;

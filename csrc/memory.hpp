@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <system_error>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -36,6 +38,10 @@ inline void release_freed() {
 
 // Zeroed memory for arrays that live as long as their owner. Nothing is touched before it is used,
 // and large parts lie in large pages, where the system has them.
+//
+// An owner who knows how much it will take soon may say so. Then large parts of that are touched by
+// a thread of their own, from their end, while the owner uses them from their start: a large page
+// that the system has to find and clear costs as much as thousands of rows.
 class Arena {
  public:
   Arena() = default;
@@ -45,7 +51,10 @@ class Arena {
     return *this;
   }
   ~Arena() {
-    for (const Part& part : parts_) munmap(part.memory, part.bytes);
+    for (Part& part : parts_) {
+      if (part.toucher.joinable()) part.toucher.join();
+      munmap(part.memory, part.bytes);
+    }
   }
 
   // An array of a type whose initial value is all zeros; it starts a cache line.
@@ -60,17 +69,22 @@ class Arena {
   }
 
   std::size_t taken() const { return taken_; }  // in bytes
+  void expect(std::size_t bytes) { expected_ = bytes; }
 
  private:
   static constexpr std::size_t line = 64;
   static constexpr std::size_t first_part = std::size_t{1} << 16;
   static constexpr std::size_t large_page = std::size_t{1} << 21;
 
+  static constexpr std::size_t worth_touching = std::size_t{32} << 20;
+
   struct Part {
     void* memory;
     std::size_t bytes;
+    std::thread toucher;
   };
   std::vector<Part> parts_;
+  std::size_t expected_ = 0;
   unsigned char* next_ = nullptr;
   std::size_t left_ = 0;   // from next_ on
   std::size_t total_ = 0;  // of all parts
@@ -82,20 +96,23 @@ class Arena {
 
   void swap(Arena& other) noexcept {
     std::swap(parts_, other.parts_);
+    std::swap(expected_, other.expected_);
     std::swap(next_, other.next_);
     std::swap(left_, other.left_);
     std::swap(total_, other.total_);
     std::swap(taken_, other.taken_);
   }
 
-  // Each part is as large as all before it.
+  // Each part is as large as all before it, but no larger than what is expected.
   void add_part(std::size_t least) {
-    std::size_t bytes = std::max({least, total_, first_part});
+    const bool expected = total_ < expected_;
+    const std::size_t usual = expected ? std::min(total_, expected_ - total_) : total_;
+    std::size_t bytes = std::max({least, usual, first_part});
     const bool large = bytes >= large_page;
     if (large) bytes = rounded(bytes, large_page) + large_page;  // one to align
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
-    parts_.push_back({memory, bytes});
+    parts_.push_back({memory, bytes, {}});
     total_ += bytes;
     next_ = static_cast<unsigned char*>(memory);
     left_ = bytes;
@@ -106,6 +123,17 @@ class Arena {
     left_ -= skipped;
 #ifdef MADV_HUGEPAGE
     madvise(next_, left_, MADV_HUGEPAGE);
+#endif
+    if (!expected || left_ < worth_touching) return;
+    try {
+      parts_.back().toucher = std::thread(touch, next_, left_ / large_page);
+    } catch (const std::system_error&) {  // no thread to be had, and none is needed
+    }
+  }
+
+  static void touch([[maybe_unused]] unsigned char* first, [[maybe_unused]] std::size_t pages) {
+#ifdef MADV_POPULATE_WRITE
+    while (pages-- > 0) madvise(first + pages * large_page, large_page, MADV_POPULATE_WRITE);
 #endif
   }
 };

@@ -207,7 +207,11 @@ template <class T>
 class PairTable {
  public:
   std::size_t size() const { return rows_.size(); }
-  void resize(std::size_t order) { rows_.resize(order); }
+  void resize(std::size_t order) {
+    rows_.resize(order);
+    const std::size_t arrays = std::min<std::size_t>(order, HashTable<T>::most_few);
+    arena_.expect(arrays * arrays / 2 * sizeof(T));
+  }
 
   Arena& arena() { return arena_; }  // of the rows
   HashTable<T>& row(std::uint32_t j) { return rows_[j]; }
