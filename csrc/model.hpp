@@ -153,6 +153,9 @@ class Model {
   void each_slot(Block block, Visit visit) const;
   template <class Of>
   std::size_t count(Block block, Of of) const;
+  template <class T, class Write>
+  void copy_used(Block block, std::size_t size, std::size_t width, std::vector<T>& out,
+                 Write write) const;
   void rescale(double factor);
   void prefetch(const Rows& batch, std::size_t r, std::size_t& done, Ahead& ahead) const;
   void prefetch_packed(const Row& row) const;

@@ -1,5 +1,6 @@
 // What a model has learned: slots and weights, counted, handed out, copied and put back.
 #include <algorithm>
+#include <future>
 #include <utility>
 #include <variant>
 
@@ -8,6 +9,8 @@
 namespace pqr {
 
 namespace {
+
+constexpr std::size_t much = 100'000;  // slots, in a block
 
 bool rises(const std::uint32_t* keys, std::size_t size, std::size_t below) {
   for (std::size_t i = 0; i < size; ++i) {
@@ -45,30 +48,42 @@ void Model::each_slot(Block block, Visit visit) const {
   }
 }
 
-// Every slot is written, and the next one over it if it was in its initial state: in a table that
-// is half full, no predictor guesses which are.
+// Two threads, where there is much: most of the time goes into memory that is new.
 BlockState Model::state(Block block) const {
   const std::size_t size = count(block, [](const Slot<float>* slots, std::size_t many) {
     return std::count_if(slots, slots + many, [](const auto& slot) { return !is_initial(slot); });
   });
   const std::size_t width = block == Block::pair ? 2 : 1;  // of a key
   BlockState state;
-  state.keys.resize(width * (size + 1));
-  state.slots.resize(2 * (size + 1));
-  std::uint32_t* key = state.keys.data();
-  float* value = state.slots.data();
-  each_slot(block, [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
-    key[0] = i;
-    key[width - 1] = width == 2 ? j : i;
-    value[0] = slot.z;
-    value[1] = slot.root_n;
-    const std::size_t kept = !is_initial(slot);
-    key += kept * width;
-    value += kept * 2;
-  });
-  state.keys.resize(width * size);
-  state.slots.resize(2 * size);
+  const auto keys = [&] {
+    copy_used(block, size, width, state.keys,
+              [=](std::uint32_t* to, std::uint32_t i, std::uint32_t j, const Slot<float>&) {
+                to[0] = i;
+                to[width - 1] = width == 2 ? j : i;
+              });
+  };
+  auto other = std::async(size > much ? std::launch::async : std::launch::deferred, keys);
+  copy_used(block, size, 2, state.slots,
+            [](float* to, std::uint32_t, std::uint32_t, const Slot<float>& slot) {
+              to[0] = slot.z;
+              to[1] = slot.root_n;
+            });
+  other.get();
   return state;
+}
+
+// `write` is given the place, the key and the slot. Every slot is written, and the next one over it
+// if it was in its initial state: in a table that is half full, no predictor guesses which are.
+template <class T, class Write>
+void Model::copy_used(Block block, std::size_t size, std::size_t width, std::vector<T>& out,
+                      Write write) const {
+  out.resize(width * (size + 1));
+  T* to = out.data();
+  each_slot(block, [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
+    write(to, i, j, slot);
+    to += width * !is_initial(slot);
+  });
+  out.resize(width * size);
 }
 
 // `of` says how many of some slots that lie side by side are counted.

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <variant>
 
@@ -23,9 +25,12 @@ struct Slot {
   Real root_n{};
 };
 
-template <class Real>
-inline bool is_initial(const Slot<Real>& slot) {
-  return (slot.z == 0) & (slot.root_n == 0);
+// Whether both are 0, or -0. As whole numbers: of floats, compilers make two branches.
+inline bool is_initial(const Slot<float>& slot) {
+  std::uint32_t bits[2];
+  static_assert(sizeof bits == sizeof slot);
+  std::memcpy(bits, &slot, sizeof bits);
+  return (bits[0] | bits[1]) << 1 == 0;
 }
 
 // FTRL-Proximal (Algorithm 2):

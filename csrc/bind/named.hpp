@@ -181,7 +181,12 @@ class NamedModel : public Named<Model> {
   }
 
   nb::tuple state(const std::string& block) const {
-    BlockState state = model_.read([&](const Model& m) { return m.state(block_named(block)); });
+    const Block wanted = block_named(block);
+    BlockState state;
+    {
+      nb::gil_scoped_release release;
+      state = model_.read([&](const Model& m) { return m.state(wanted); });
+    }
     nb::object slots = nb::cast(give(std::move(state.slots), 2));
     if (block == "pair") return nb::make_tuple(give(std::move(state.keys), 2), slots);
     return nb::make_tuple(give(std::move(state.keys)), slots);
@@ -214,7 +219,9 @@ class NamedModel : public Named<Model> {
   }
 
   std::size_t nonzeros(const std::string& block) const {
-    return model_.read([&](const Model& m) { return m.nonzeros(block_named(block)); });
+    const Block wanted = block_named(block);
+    nb::gil_scoped_release release;
+    return model_.read([&](const Model& m) { return m.nonzeros(wanted); });
   }
 
   std::pair<double, double> bias() const {
