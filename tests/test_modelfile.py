@@ -346,6 +346,15 @@ def test_the_bytes_are_those_that_safetensors_writes() -> None:
     assert data == save(load(data), metadata=metadata)
 
 
+def test_a_file_is_whole_however_small_the_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(modelfile, "_PIECE", 7)
+    tensors = {"a": np.arange(100, dtype=np.float32), "b": np.arange(9, dtype=np.uint8)}
+    modelfile.write(tmp_path / "some.pqr", "lr", {}, tensors)
+    assert (tmp_path / "some.pqr").read_bytes() == modelfile.to_bytes("lr", {}, tensors)
+
+
 def test_another_format_is_another_version(tmp_path: Path) -> None:
     newer = golden("pqr").replace(b'\\"format\\": 1', b'\\"format\\": 2')
     (tmp_path / "newer.pqr").write_bytes(newer)

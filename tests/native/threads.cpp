@@ -1,6 +1,6 @@
-// One thread learns while others predict, for ThreadSanitizer. test_threads.py builds
-// and runs it twice: as it is, which must be silent, and with PQR_NO_LOCK, where the
-// same threads share a bare model and a race must be reported.
+// One thread learns while others predict and split rows, for ThreadSanitizer. test_threads.py
+// builds and runs it twice: as it is, which must be silent, and with PQR_NO_LOCK, where the same
+// threads share a bare model and a race must be reported.
 //
 // Exit codes: 0 done, 1 a prediction was not finite, 2 nobody predicted while it learned.
 
@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <thread>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "row.hpp"
 #include "separation.hpp"
 #include "shared.hpp"
+#include "split.hpp"
 
 namespace {
 
@@ -25,6 +27,7 @@ namespace {
 struct Model : pqr::Model {
   template <class... Parts>
   explicit Model(std::in_place_t, Parts&&... parts) : pqr::Model(std::forward<Parts>(parts)...) {}
+  const pqr::Model& while_it_changes() const { return *this; }
 };
 #else
 using Model = pqr::Shared<pqr::Model>;
@@ -80,7 +83,22 @@ int learn_and_read(Model& model, std::size_t size) {
   for (Reader& reader : asking) threads.emplace_back([&] { reader.read(); });
 
   std::vector<double> margins(known.rows());
-  model.learn(known.view(), margins.data());
+  const pqr::Model& inside = model.while_it_changes();
+  if (inside.settings().everything_high) {
+    model.learn(known.view(), margins.data());
+  } else {  // halves, so that the second is split while the first is learned
+    const pqr::Rows rows = known.view();
+    pqr::Rows half = rows.part(0, rows.size / 2),
+              rest = rows.part(half.size, rows.size - half.size);
+    const pqr::Splits splits(half, inside.separation());
+    half.splits = splits.data();
+    std::unique_ptr<pqr::Splits> later;
+    std::thread splitter([&] { later = std::make_unique<pqr::Splits>(rest, inside.separation()); });
+    model.learn(half, margins.data());
+    splitter.join();
+    rest.splits = later->data();
+    model.learn(rest, margins.data() + half.size);
+  }
   learned = true;
   for (std::thread& thread : threads) thread.join();
 
