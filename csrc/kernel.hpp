@@ -84,11 +84,18 @@ inline double sum_of_squares(const Coordinates& c) {
 struct Coming {
   Slot<float>* const* places = nullptr;
   std::size_t size = 0;  // a multiple of `lanes`
+
+  // Asked for while a row is weighed, and while it steps: memory answers many at a time, but not
+  // all at once.
+  Coming first() const { return {places, part()}; }
+  Coming rest() const { return {places + part(), size - part()}; }
+
+ private:
+  std::size_t part() const { return size / 2 / lanes * lanes; }
 };
 
 // Takes the slots from their places and returns the sum of w x, where w = weight(slot). In between
-// it asks for what is coming: memory answers many at a time, but not all at once. `Each` is an
-// optimizer as one coordinate sees it.
+// it asks for what is coming. `Each` is an optimizer as one coordinate sees it.
 template <class Each>
 double weigh_slots(bool avx2, Each each, Coordinates& c, Coming coming = {}) {
   return vectorised(avx2, [each, coming, &c](auto at_a_time) PQR_ALWAYS_INLINE {
@@ -147,18 +154,22 @@ std::size_t count_nonzeros(bool avx2, Each each, const Slot<float>* slots, std::
 
 // slot = step(slot, w, slope * x), and back to their places.
 template <class Each>
-void step_slots(bool avx2, Each each, Coordinates& c, float slope) {
-  vectorised(avx2, [each, slope, &c](auto at_a_time) PQR_ALWAYS_INLINE {
+void step_slots(bool avx2, Each each, Coordinates& c, float slope, Coming coming = {}) {
+  vectorised(avx2, [each, slope, coming, &c](auto at_a_time) PQR_ALWAYS_INLINE {
     constexpr std::size_t width = at_a_time;
     Slot<float>* const* places = c.places.data();
     const float *z = c.z.data(), *root_n = c.root_n.data(), *w = c.w.data(), *x = c.x.data();
     const std::size_t size = c.padded();
     for (std::size_t i = 0; i < size; i += width) {
+      if (i < coming.size) {
+        for (std::size_t l = 0; l < width; ++l) fetch(coming.places[i + l]);
+      }
       const auto slots =
           each.step(Slot<Vector<float, width>>{read<width>(z + i), read<width>(root_n + i)},
                     read<width>(w + i), slope * read<width>(x + i));
       put<width>(places + i, slots);
     }
+    for (std::size_t i = size; i < coming.size; ++i) fetch(coming.places[i]);
   });
 }
 

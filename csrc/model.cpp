@@ -161,8 +161,8 @@ bool Model::learn_row(Optimizer& chosen, const Row& row, Coordinates& c, Coming 
     return std::isfinite(margin);
   }
   collect(Make{*this});
-  margin = weigh(chosen, c, coming);
-  return step<Loss>(chosen, row, c, label, weight, margin);
+  margin = weigh(chosen, c, coming.first());
+  return step<Loss>(chosen, row, c, coming.rest(), label, weight, margin);
 }
 
 // QR: a row with features never learned is predicted without them; then they are
@@ -180,7 +180,7 @@ bool Model::learn_newcomers(Optimizer& chosen, Planned& planned, double label, f
   fill_places(Fetched{}, planned);
   collect(planned, Make{*this});
   weigh(chosen, planned.coordinates, Coming{});
-  const bool learned = step<Loss>(chosen, row, planned.coordinates, label, weight, margin);
+  const bool learned = step<Loss>(chosen, row, planned.coordinates, {}, label, weight, margin);
   if (!learned) separation_.cut(order);
   return learned;
 }
@@ -293,14 +293,14 @@ double Model::weigh(const Optimizer& chosen, Coordinates& c, Coming coming) cons
 
 // Learns the row whose slots and weights are in `c`.
 template <class Loss, class Optimizer>
-bool Model::step(Optimizer& chosen, const Row& row, Coordinates& c, double label, float weight,
-                 double margin) {
+bool Model::step(Optimizer& chosen, const Row& row, Coordinates& c, Coming coming, double label,
+                 float weight, double margin) {
   const double slope = Loss::slope(margin, label) * weight;
   const double gradient = std::fabs(slope) * std::max(1.0, double{c.largest});
   if (!(gradient <= largest_gradient)) return false;
   double change = 0.0;  // of the squared norm
   if constexpr (Optimizer::has_norm) change -= sum_of_squares(c) + bias.z * bias.z;
-  step_slots(avx2_, chosen.each(), c, static_cast<float>(slope));
+  step_slots(avx2_, chosen.each(), c, static_cast<float>(slope), coming);
   if (settings_.bias) {
     const auto always = chosen.bias();
     bias = always.step(bias, always.weight(bias), slope);

@@ -146,8 +146,8 @@ class Model {
   template <class Optimizer>
   double weigh(const Optimizer& optimizer, Coordinates& coordinates, Coming coming) const;
   template <class Loss, class Optimizer>
-  bool step(Optimizer& optimizer, const Row& row, Coordinates& coordinates, double label,
-            float weight, double margin);
+  bool step(Optimizer& optimizer, const Row& row, Coordinates& coordinates, Coming coming,
+            double label, float weight, double margin);
   bool is_linear() const { return separation_.order() == 0 && !settings_.everything_high; }
   template <class Visit>
   void each_slot(Block block, Visit visit) const;
