@@ -2,10 +2,13 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -51,8 +54,8 @@ class Arena {
     return *this;
   }
   ~Arena() {
-    for (Part& part : parts_) {
-      if (part.toucher.joinable()) part.toucher.join();
+    for (const Part& part : parts_) {
+      if (part.toucher) part.toucher->stop();
       munmap(part.memory, part.bytes);
     }
   }
@@ -78,10 +81,44 @@ class Arena {
 
   static constexpr std::size_t worth_touching = std::size_t{32} << 20;
 
+  // Touches large pages, the last one first. The thread is detached, because a process that was
+  // forked has the arena, but neither the thread nor a way to join it.
+  class Toucher {
+   public:
+    static std::shared_ptr<Toucher> start(unsigned char* first, std::size_t pages) {
+      const auto toucher = std::make_shared<Toucher>();
+      try {
+        std::thread([=] { toucher->touch(first, pages); }).detach();
+      } catch (const std::system_error&) {  // no thread to be had, and none is needed
+        return nullptr;
+      }
+      return toucher;
+    }
+
+    // After it nothing is touched.
+    void stop() {
+      stopped_ = true;
+      while (!done_ && getpid() == process_) std::this_thread::yield();
+    }
+
+   private:
+    const pid_t process_ = getpid();
+    std::atomic<bool> stopped_{false}, done_{false};
+
+    void touch([[maybe_unused]] unsigned char* first, [[maybe_unused]] std::size_t pages) {
+#ifdef MADV_POPULATE_WRITE
+      while (pages-- > 0 && !stopped_) {
+        madvise(first + pages * large_page, large_page, MADV_POPULATE_WRITE);
+      }
+#endif
+      done_ = true;
+    }
+  };
+
   struct Part {
     void* memory;
     std::size_t bytes;
-    std::thread toucher;
+    std::shared_ptr<Toucher> toucher;
   };
   std::vector<Part> parts_;
   std::size_t expected_ = 0;
@@ -124,17 +161,9 @@ class Arena {
 #ifdef MADV_HUGEPAGE
     madvise(next_, left_, MADV_HUGEPAGE);
 #endif
-    if (!expected || left_ < worth_touching) return;
-    try {
-      parts_.back().toucher = std::thread(touch, next_, left_ / large_page);
-    } catch (const std::system_error&) {  // no thread to be had, and none is needed
+    if (expected && left_ >= worth_touching) {
+      parts_.back().toucher = Toucher::start(next_, left_ / large_page);
     }
-  }
-
-  static void touch([[maybe_unused]] unsigned char* first, [[maybe_unused]] std::size_t pages) {
-#ifdef MADV_POPULATE_WRITE
-    while (pages-- > 0) madvise(first + pages * large_page, large_page, MADV_POPULATE_WRITE);
-#endif
   }
 };
 

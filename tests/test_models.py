@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import asdict
 from typing import Any
 
@@ -379,6 +380,10 @@ def test_a_model_of_many_pairs_in_large_pages_is_saved_whole() -> None:
     separation = Separation.top_k(Batch.from_rows([(range(order), [1.0] * order)]), order)
     model = PQR(separation)
     model.learn_many(batch)
+    if os.fork() == 0:  # it has the pages, but not the thread that makes them
+        del model
+        os._exit(0)
+    assert os.wait()[1] == 0
     met = {(min(a, b), max(a, b)) for row, _ in rows for a in row for b in row if a != b}
     features, weights = model.weights("pair")
     assert set(map(tuple, features.tolist())) == met

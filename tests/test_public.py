@@ -107,6 +107,11 @@ def test_the_version_is_that_of_the_package() -> None:
     assert ok("--version") == f"pqr {version('pqrlearn')}\n"
 
 
+def test_the_package_can_be_run_as_a_module() -> None:
+    command = [sys.executable, "-m", "pqrlearn", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == ok("--version")
+
+
 def test_help_names_every_command() -> None:
     out = ok("--help")
     for name, help_text in COMMANDS.items():
