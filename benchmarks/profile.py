@@ -37,6 +37,7 @@ L2, L3 = "524288,8,64", "33554432,16,64"
 KERNEL = "slots taken, weights, their sum, the step, slots put back"
 PARTS = {
     "expand.hpp": "ranks, sorted",
+    "split.hpp": "ranks, sorted",
     "separation.hpp": "ranks, sorted",
     "order.hpp": "ranks, sorted",
     "model.cpp": "places and values of coordinates, and the loop",
