@@ -62,7 +62,8 @@ BlockState Model::state(Block block) const {
                 to[width - 1] = width == 2 ? j : i;
               });
   };
-  auto other = std::async(size > much ? std::launch::async : std::launch::deferred, keys);
+  const auto soon = std::launch::async | std::launch::deferred;  // where no thread is to be had
+  auto other = std::async(size > much ? soon : std::launch::deferred, keys);
   copy_used(block, size, 2, state.slots,
             [](float* to, std::uint32_t, std::uint32_t, const Slot<float>& slot) {
               to[0] = slot.z;

@@ -205,14 +205,12 @@ class PQR(_Linear):
         return _SplitBatch.unchecked(*batch.columns(), splits, self._model)
 
     def _learned(self, batch: Batch) -> FloatArray:
-        if not isinstance(batch, _SplitBatch) or batch.splits is None:
-            return super()._learned(batch)
-        if batch.split_by is not self._model:
-            return super()._learned(batch)
-        margins: FloatArray = self._model.learn_split(
-            batch.indptr, batch.indices, batch.values, batch.labels, batch.weights, batch.splits
-        )
-        return margins
+        if isinstance(batch, _SplitBatch) and batch.splits and batch.split_by is self._model:
+            margins: FloatArray = self._model.learn_split(
+                batch.indptr, batch.indices, batch.values, batch.labels, batch.weights, batch.splits
+            )
+            return margins
+        return super()._learned(batch)
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {
