@@ -139,7 +139,7 @@ class Frozen {
     return batch.size;
   }
 
-  // The coordinates of a row, in the order of Model::plan.
+  // The coordinates of a row, in the order of Model::fill_places.
   void plan(const Row& row, Planned& planned) const {
     Expansion& e = planned.expansion;
     e.expand(row, separation_, rule_);

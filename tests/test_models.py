@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import asdict
 from typing import Any
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 import oracle
 import pqrlearn
 from pqrlearn import LR, PQR, QR, Batch, Counts, Ftrl, Ogd, Separation
-from pqrlearn.errors import HyperError, RefusedRow, RowError
+from pqrlearn.errors import HyperError, RowError
 from pqrlearn.hyper import Optimizer
 from pqrlearn.learners.base import Learner
 from strategies import (
@@ -350,27 +349,6 @@ def test_a_large_order_costs_what_is_used() -> None:
     assert len(model.to_bytes()) < 2_000_000
 
 
-def test_splits_of_other_rows_or_models_are_refused() -> None:
-    columns = SOME_ROWS.columns()[:5]
-    model, smaller = (PQR(Separation.top_k(SOME_ROWS, order)) for order in (5, 4))
-    rows = model._model.split(*columns[:3])
-    for other, learned in ((smaller, SOME_ROWS), (model, SOME_ROWS.part(1, len(SOME_ROWS)))):
-        with pytest.raises(ValueError, match="of other rows, or of another model"):
-            other._model.learn_split(*learned.columns()[:5], rows)
-        assert other.rows == 0
-    with pytest.raises(ValueError, match="not split in advance"):
-        QR()._model.split(*columns[:3])
-
-
-def test_a_row_too_large_is_refused_in_a_prepared_batch_too() -> None:
-    rows = [([0, 1], [1.0, 1.0]), ([0, 1], [1e30, 1e30]), ([0, 2], [1.0, 1.0])]
-    batch = Batch.from_rows(rows, labels=[1.0, 0.0, 1.0])
-    model = PQR(Separation.top_k(batch, 2), loss="squared")
-    with pytest.raises(RefusedRow) as refused:
-        model.learn_many(model.prepared(batch))
-    assert (refused.value.row, model.rows) == (1, 1)
-
-
 def test_a_model_of_many_pairs_in_large_pages_is_saved_whole() -> None:
     """Enough for pages that a second thread makes, and for a state that two threads copy."""
     order, rng = 8192, np.random.default_rng(3)
@@ -380,10 +358,6 @@ def test_a_model_of_many_pairs_in_large_pages_is_saved_whole() -> None:
     separation = Separation.top_k(Batch.from_rows([(range(order), [1.0] * order)]), order)
     model = PQR(separation)
     model.learn_many(batch)
-    if os.fork() == 0:  # it has the pages, but not the thread that makes them
-        del model
-        os._exit(0)
-    assert os.wait()[1] == 0
     met = {(min(a, b), max(a, b)) for row, _ in rows for a in row for b in row if a != b}
     features, weights = model.weights("pair")
     assert set(map(tuple, features.tolist())) == met

@@ -1,0 +1,57 @@
+"""Rows that are split before their turn, and memory that is made before it is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pqrlearn import PQR, QR, Batch, Separation
+from pqrlearn.errors import RefusedRow
+from strategies import random_batch
+
+SOME_ROWS = random_batch(seed=6)
+
+
+def test_splits_of_other_rows_or_models_are_refused() -> None:
+    columns = SOME_ROWS.columns()[:5]
+    model, smaller = (PQR(Separation.top_k(SOME_ROWS, order)) for order in (5, 4))
+    rows = model._model.split(*columns[:3])
+    for other, learned in ((smaller, SOME_ROWS), (model, SOME_ROWS.part(1, len(SOME_ROWS)))):
+        with pytest.raises(ValueError, match="of other rows, or of another model"):
+            other._model.learn_split(*learned.columns()[:5], rows)
+        assert other.rows == 0
+    with pytest.raises(ValueError, match="not split in advance"):
+        QR()._model.split(*columns[:3])
+
+
+def test_a_row_too_large_is_refused_in_a_prepared_batch_too() -> None:
+    rows = [([0, 1], [1.0, 1.0]), ([0, 1], [1e30, 1e30]), ([0, 2], [1.0, 1.0])]
+    batch = Batch.from_rows(rows, labels=[1.0, 0.0, 1.0])
+    model = PQR(Separation.top_k(batch, 2), loss="squared")
+    with pytest.raises(RefusedRow) as refused:
+        model.learn_many(model.prepared(batch))
+    assert (refused.value.row, model.rows) == (1, 1)
+
+
+def test_a_forked_process_can_let_go_of_a_model_whose_pages_are_being_made() -> None:
+    """It has the pages, but not the thread that makes them."""
+    program = """
+import os, signal
+import numpy as np
+from pqrlearn import PQR, Batch, Separation
+
+order, rng = 8192, np.random.default_rng(3)
+every = Batch.from_rows([(range(order), [1.0] * order)])
+rows = [(rng.choice(order, 30, replace=False), np.ones(30)) for _ in range(600)]
+model = PQR(Separation.top_k(every, order))
+model.learn_many(Batch.from_rows(rows, labels=np.ones(600)))
+if os.fork() == 0:
+    signal.alarm(60)
+    del model
+    os._exit(0)
+raise SystemExit(os.wait()[1])
+"""
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    assert subprocess.run(command, timeout=120).returncode == 0
