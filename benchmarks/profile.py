@@ -44,6 +44,7 @@ PARTS = {
     "coordinates.hpp": "places and values of coordinates, and the loop",
     "hash.hpp": "look-ups in tables",
     "table.hpp": "look-ups in tables",
+    "pairs.hpp": "look-ups in tables",
     "memory.hpp": "fetches",
     "kernel.hpp": KERNEL,
     "lanes.hpp": KERNEL,

@@ -11,11 +11,11 @@
 
 namespace pqr {
 
-// By fours: up to three more than `count`, for the next ones to overwrite.
+// By eights: up to seven more than `count`, for the next ones to overwrite.
 template <class T, class Value>
 PQR_ALWAYS_INLINE inline void fill(T* __restrict out, std::size_t count, Value value) {
-  for (std::size_t i = 0; i < count; i += 4) {
-    for (std::size_t l = 0; l < 4; ++l) out[i + l] = value(i + l);
+  for (std::size_t i = 0; i < count; i += lanes) {
+    for (std::size_t l = 0; l < lanes; ++l) out[i + l] = value(i + l);
   }
 }
 

@@ -1,4 +1,4 @@
-// Values by 32-bit key in buckets of a cache line, or in an array once that pays.
+// Values by 32-bit key in buckets of a cache line.
 #pragma once
 
 #include <algorithm>
@@ -18,23 +18,13 @@ namespace pqr {
 
 // Open addressing in buckets of five keys with their values: for slots of eight
 // bytes a bucket is one cache line, and a look-up compares five keys at once. Keys
-// are all of uint32 but the last. When `universe` keys are few, or fit into eight
-// times the memory of the next size, it is a plain array indexed by key: faster,
-// and frequent keys, which are the small ones, then lie together. Where arrays have
-// taken much memory already, twice as many keys are few.
+// are all of uint32 but the last.
 template <class T>
 class HashTable {
  public:
   static constexpr std::uint32_t none = 0xFFFFFFFFu;
-  static constexpr std::uint32_t few = 4096, most_few = 2 * few;
-  static constexpr std::uint32_t generous = 8;
-  static constexpr std::size_t much = std::size_t{60} << 20;
-
-  // The array, once it is one: the value of key k is array()[k].
-  T* array() const { return array_; }
 
   T* find(std::uint32_t key) const {
-    if (array_) return key < size_ ? array_ + key : nullptr;
     if (size_ == 0) return nullptr;
     for (std::uint32_t at = home(key), last = size_ - 1;; at = (at + 1) & last) {
       Bucket& bucket = buckets()[at];
@@ -43,27 +33,18 @@ class HashTable {
     }
   }
 
-  // Finds or makes. `moved` turns true when pointers handed out before are void, which never
-  // happens to an array.
-  T* make(std::uint32_t key, std::uint32_t universe, Arena& arena, bool& moved) {
+  // Finds or makes. `moved` turns true when pointers handed out before are void.
+  T* make(std::uint32_t key, bool& moved) {
     T* found = find(key);
-    return found ? found : add(key, universe, arena, moved);
+    return found ? found : add(key, moved);
   }
 
   void prefetch(std::uint32_t key) const {
-    if (array_) {
-      fetch(array_ + key);
-    } else if (size_ != 0) {
-      fetch(buckets() + home(key));
-    }
+    if (size_ != 0) fetch(buckets() + home(key));
   }
 
   template <class Visit>
   void each(Visit visit) const {
-    if (T* const array = array_) {
-      for (std::uint32_t at = 0, end = size_; at < end; ++at) visit(at, array[at]);
-      return;
-    }
     for (std::uint32_t at = 0; at < size_; ++at) {
       Bucket& bucket = buckets()[at];
       for (std::uint32_t i = 0; i < bucket.used; ++i) visit(bucket.keys[i], bucket.values[i]);
@@ -113,8 +94,7 @@ class HashTable {
   struct Free {
     void operator()(unsigned char* memory) const { ::operator delete[](memory, alignment); }
   };
-  std::unique_ptr<unsigned char[], Free> memory_;  // Bucket[size_], while it is no array
-  T* array_ = nullptr;                             // T[size_] in an arena, once it is one
+  std::unique_ptr<unsigned char[], Free> memory_;  // Bucket[size_]
   std::uint32_t size_ = 0;
   std::uint32_t used_ = 0;
 
@@ -130,12 +110,12 @@ class HashTable {
   }
 
   // A key that is not there.
-  [[gnu::noinline]] T* add(std::uint32_t key, std::uint32_t universe, Arena& arena, bool& moved) {
+  [[gnu::noinline]] T* add(std::uint32_t key, bool& moved) {
     if (size_ == 0 || !has_room()) {
-      grow(universe, arena);
+      grow();
       moved = true;
     }
-    return array_ ? array_ + key : push(key);
+    return push(key);
   }
 
   T* push(std::uint32_t key) {
@@ -145,19 +125,10 @@ class HashTable {
     return buckets()[at].push(key);
   }
 
-  void grow(std::uint32_t universe, Arena& arena) {
+  void grow() {
     HashTable bigger;
-    const std::uint64_t size = size_ == 0 ? 1 : 2 * std::uint64_t{size_};
-    const std::uint64_t as_array = universe * std::uint64_t{sizeof(T)};
-    const std::uint64_t so_few = arena.taken() < much ? few : most_few;
-    if (universe <= so_few || (universe != none && as_array <= generous * size * sizeof(Bucket))) {
-      bigger.array_ = arena.take<T>(universe);
-      bigger.size_ = universe;
-      each([&](std::uint32_t key, const T& value) { bigger.array_[key] = value; });
-    } else {
-      bigger.allocate(size);
-      each([&](std::uint32_t key, const T& value) { *bigger.push(key) = value; });
-    }
+    bigger.allocate(size_ == 0 ? 1 : 2 * std::uint64_t{size_});
+    each([&](std::uint32_t key, const T& value) { *bigger.push(key) = value; });
     *this = std::move(bigger);
   }
 

@@ -13,8 +13,6 @@ namespace {
 // Gradients above this could overflow the square of a float after many rows.
 constexpr double largest_gradient = 1e15;
 
-using PairRow = HashTable<Slot<float>>;
-
 Slot<float> nowhere;  // a place to fetch while the real one is not known
 
 }  // namespace
@@ -26,9 +24,8 @@ struct Model::Make {
   Slot<float>* linear(std::uint32_t feature, bool& moved) const {
     return model.linear_.make(feature, moved);
   }
-  PairRow& row(std::uint32_t j) const { return model.pair_.row(j); }
-  Slot<float>* pair(PairRow& row, std::uint32_t i, std::uint32_t j, bool& moved) const {
-    return row.make(i, j, model.pair_.arena(), moved);
+  Slot<float>* pair(std::uint32_t i, std::uint32_t j, bool& moved) const {
+    return model.pair_.make(i, j, moved);
   }
 };
 
@@ -43,9 +40,8 @@ struct Model::Find {
   Slot<float>* linear(std::uint32_t feature, bool&) const {
     return found(model.linear_.find(feature));
   }
-  const PairRow& row(std::uint32_t j) const { return model.pair_.row(j); }
-  static Slot<float>* pair(const PairRow& row, std::uint32_t i, std::uint32_t, bool&) {
-    return found(row.find(i));
+  Slot<float>* pair(std::uint32_t i, std::uint32_t j, bool&) const {
+    return found(model.pair_.find(i, j));
   }
 };
 
@@ -203,13 +199,19 @@ void Model::plan(const Rows& batch, std::size_t r, const Fetched& fetched, Plann
 // The coordinates of a row in their one order: linear, pairs by (j, i), shared, square.
 void Model::fill_places(const Fetched& fetched, Planned& planned) const {
   const Expansion& e = planned.expansion;
-  const Row row = e.row;
   Coordinates& c = planned.coordinates;
-  c.resize(row.size + e.interactions());
+  c.resize(e.row.size + e.interactions());
   planned.open.clear();
   planned.linear_open = fetched.where != Linear::Where::arrays;
-  Slot<float>** place = c.places.data();
-  float* x = c.x.data();
+  vectorised(avx2_, [&](auto) PQR_ALWAYS_INLINE { fill_all(fetched, planned); });
+  c.pad();
+}
+
+PQR_ALWAYS_INLINE inline void Model::fill_all(const Fetched& fetched, Planned& planned) const {
+  const Expansion& e = planned.expansion;
+  const Row row = e.row;
+  Slot<float>** place = planned.coordinates.places.data();
+  float* x = planned.coordinates.x.data();
   if (!planned.linear_open) {
     fill(place, row.size, [from = fetched.places.data()](std::size_t i) { return from[i]; });
     fill(x, row.size, [from = fetched.x.data()](std::size_t i) { return from[i]; });
@@ -219,29 +221,27 @@ void Model::fill_places(const Fetched& fetched, Planned& planned) const {
   place += row.size;
   x += row.size;
   const std::uint32_t* ranks = e.ranks;
-  const float* values = e.values;
-  for (std::size_t b = 1; b < e.high; ++b) {
-    const PairRow& table = pair_.row(ranks[b]);
-    if (Slot<float>* array = table.array()) {
-      fill(place, b, [&](std::size_t a) { return array + ranks[a]; });
+  const float *values = e.values, scale = e.scale;
+  const std::size_t high = e.high;
+  for (std::size_t b = 1; b < high; ++b) {
+    if (Slot<float>* array = pair_.array(ranks[b])) {
+      fill(place, b, [=](std::size_t a) { return array + ranks[a]; });
     } else {
       fill(place, b, [](std::size_t) { return &nowhere; });
-      for (std::size_t a = 0; a < b; ++a) table.prefetch(ranks[a]);
+      for (std::size_t a = 0; a < b; ++a) pair_.prefetch(ranks[a], ranks[b]);
       planned.open.push_back(std::size_t{b});  // a copy: `b` itself stays in a register
     }
-    const float value = values[b] * e.scale;
-    fill(x, b, [&](std::size_t a) { return values[a] * value; });
+    fill(x, b, [=, value = values[b] * scale](std::size_t a) { return values[a] * value; });
     place += b;
     x += b;
   }
-  const auto of_one = [&](const std::vector<Slot<float>>& slots, auto value) {
+  const auto of_one = [=](const std::vector<Slot<float>>& slots, auto value) PQR_ALWAYS_INLINE {
     auto* first = const_cast<Slot<float>*>(slots.data());
-    fill(place, e.high, [&](std::size_t a) { return first + ranks[a]; });
-    fill(x, e.high, [&](std::size_t a) { return values[a] * value(a); });
+    fill(place, high, [=](std::size_t a) { return first + ranks[a]; });
+    fill(x, high, [=](std::size_t a) { return values[a] * value(a); });
   };
-  if (e.shared) of_one(shared_, [share = e.low_sum * e.scale](std::size_t) { return share; });
-  if (e.squares) of_one(square_, [&](std::size_t a) { return values[a] * e.scale; });
-  c.pad();
+  if (e.shared) of_one(shared_, [share = e.low_sum * scale](std::size_t) { return share; });
+  if (e.squares) of_one(square_, [=](std::size_t a) { return values[a] * scale; });
 }
 
 // The places of a row's own features. Where the table has moved, the row is walked again.
@@ -268,19 +268,17 @@ void Model::collect_linear(const Row& row, Fetched& fetched, Coordinates& c, Slo
   }
 }
 
-// Finds what was left open.
+// Finds what was left open. Where pairs have moved, they are walked again.
 template <class Slots>
 void Model::collect(Planned& planned, Slots slots) {
   const Expansion& e = planned.expansion;
   if (planned.linear_open) find_linear(e.row, planned.coordinates, slots);
   Slot<float>** pairs = planned.coordinates.places.data() + e.row.size;
-  for (const std::size_t b : planned.open) {
-    Slot<float>** place = pairs + b * (b - 1) / 2;
-    const std::uint32_t j = e.ranks[b];
-    auto& row = slots.row(j);
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t a = 0; a < b; ++a) place[a] = slots.pair(row, e.ranks[a], j, moved);
+  for (bool moved = !planned.open.empty(); moved;) {
+    moved = false;
+    for (const std::size_t b : planned.open) {
+      Slot<float>** place = pairs + b * (b - 1) / 2;
+      for (std::size_t a = 0; a < b; ++a) place[a] = slots.pair(e.ranks[a], e.ranks[b], moved);
     }
   }
 }
@@ -335,6 +333,7 @@ double Model::bias_weight() const {
 // Asks for what row r and those after it need; `done` is the first row not asked for yet.
 void Model::prefetch(const Rows& batch, std::size_t r, std::size_t& done, Ahead& ahead) const {
   for (; done < batch.size && done <= r + features_ahead; ++done) {
+    batch.fetch(done + streams_ahead);
     const Row row = batch[done];
     Fetched& fetched = ahead.fetched[done % ahead.fetched.size()];
     fetched.resize(row.size);

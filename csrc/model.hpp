@@ -14,6 +14,7 @@
 #include "kernel.hpp"
 #include "loss.hpp"
 #include "optim.hpp"
+#include "pairs.hpp"
 #include "row.hpp"
 #include "separation.hpp"
 #include "table.hpp"
@@ -97,9 +98,11 @@ class Model {
   };
   // How many rows ahead rows are planned, and ranks and linear slots fetched; those slots that are
   // packed, once their groups are there; pairs when a row is planned, once the ranks are there.
+  // Rows themselves are fetched before all that.
   static constexpr std::size_t planned_ahead = 1;
   static constexpr std::size_t features_ahead = 3;
   static constexpr std::size_t packed_ahead = 2;
+  static constexpr std::size_t streams_ahead = 8;
   struct Ahead {
     std::array<Planned, planned_ahead + 1> planned;
     std::array<Fetched, features_ahead + 1> fetched;
@@ -120,6 +123,7 @@ class Model {
 
   void plan(const Rows& batch, std::size_t r, const Fetched& fetched, Planned& planned) const;
   void fill_places(const Fetched& fetched, Planned& planned) const;
+  void fill_all(const Fetched& fetched, Planned& planned) const;
   template <std::size_t rows_ahead, class Visit>
   std::size_t each_row(const Rows& batch, Ahead& ahead, Visit visit) const;
   template <class Loss, class Optimizer>

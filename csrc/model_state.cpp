@@ -123,7 +123,7 @@ bool Model::restore(Block block, const std::uint32_t* keys, const float* slots, 
     if (!pairs_rise(keys, size, separation_.order())) return false;
     for (std::size_t n = 0; n < size; ++n) {
       const std::uint32_t i = keys[2 * n], j = keys[2 * n + 1];
-      *pair_.row(j).make(i, j, pair_.arena(), moved) = slot(n);
+      *pair_.make(i, j, moved) = slot(n);
     }
   } else {
     auto& target = block == Block::shared ? shared_ : square_;

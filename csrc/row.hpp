@@ -11,6 +11,7 @@
 #include <limits>
 #include <vector>
 
+#include "memory.hpp"
 #include "order.hpp"
 
 namespace pqr {
@@ -43,6 +44,22 @@ struct Rows {
   Row operator[](std::size_t r) const {
     return {indices + indptr[r], values + indptr[r],
             static_cast<std::size_t>(indptr[r + 1] - indptr[r])};
+  }
+
+  // Asks for what row r is read from: another core may just have written it.
+  void fetch(std::size_t r) const {
+    constexpr std::size_t split_ahead = 8;
+    if (r >= size) return;
+    const Row row = (*this)[r];
+    fetch_start(row.indices, row.size);
+    fetch_start(row.values, row.size);
+    if (labels) pqr::fetch(labels + r);
+    if (weights) pqr::fetch(weights + r);
+    if (splits) {
+      if (r + split_ahead < size) pqr::fetch(splits + r + split_ahead);
+      fetch_start(splits[r].ranks, splits[r].high);
+      fetch_start(splits[r].values, splits[r].high);
+    }
   }
 
   Rows part(std::size_t first, std::size_t rows) const {

@@ -16,7 +16,7 @@ namespace pqr {
 class Splitter {
  public:
   // More ranks and values than a row has features: fill() reads them.
-  static constexpr std::size_t room = 3;
+  static constexpr std::size_t room = 7;
 
   // `ranks` and `values` have room for all features of the row.
   PQR_ALWAYS_INLINE void split(const Row& row, const Separation& separation, bool low_exists,

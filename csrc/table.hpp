@@ -1,4 +1,4 @@
-// Values by 32-bit key. Exact, never hashed together: a key that was made has a
+// Values by feature. Exact, never hashed together: a key that was made has a
 // value of its own, one that was not costs nothing.
 #pragma once
 
@@ -162,7 +162,7 @@ class Table {
       moved = true;
       return make(key, moved);
     }
-    return sparse_.make(key, HashTable<T>::none, arena_, moved);
+    return sparse_.make(key, moved);
   }
 
   // Takes the chunks that have filled up out of the hash table. The last chunk stays there: the
@@ -198,65 +198,6 @@ class Table {
     rest.each([&](std::uint32_t key, const T& value) { *make(key, moved) = value; });
     settle_at_ = std::max(array_of_few_at, 2 * left);
   }
-};
-
-// Values by pair of ranks i < j. Row j of the triangle is a table of its own: the
-// pairs of a rare feature lie together in a cache line or two, those of the most
-// frequent ones form plain arrays, and growth never copies more than one row.
-template <class T>
-class PairTable {
- public:
-  std::size_t size() const { return rows_.size(); }
-  void resize(std::size_t order) {
-    rows_.resize(order);
-    const std::size_t arrays = std::min<std::size_t>(order, HashTable<T>::most_few);
-    arena_.expect(arrays * arrays / 2 * sizeof(T));
-  }
-
-  Arena& arena() { return arena_; }  // of the rows
-  HashTable<T>& row(std::uint32_t j) { return rows_[j]; }
-  const HashTable<T>& row(std::uint32_t j) const { return rows_[j]; }
-
-  // In no order.
-  template <class Visit>
-  void each(Visit visit) const {
-    for (const auto& row : rows_) row.each([&](std::uint32_t, T& value) { visit(value); });
-  }
-
-  // Those that lie side by side at a time.
-  template <class Visit>
-  void each_run(Visit visit) const {
-    for (std::size_t j = 0; j < rows_.size(); ++j) {
-      if (const T* array = rows_[j].array()) {
-        visit(array, j);
-      } else {
-        rows_[j].each([&](std::uint32_t, const T& value) { visit(&value, 1); });
-      }
-    }
-  }
-
-  // In order of (j, i).
-  template <class Visit>
-  void each_sorted(Visit visit) const {
-    std::vector<std::pair<std::uint32_t, T>> sorted;
-    for (std::size_t j = 0; j < rows_.size(); ++j) {
-      const auto high = static_cast<std::uint32_t>(j);
-      const HashTable<T>& row = rows_[j];
-      if (row.array()) {
-        row.each([&](std::uint32_t i, const T& value) { visit(i, high, value); });
-        continue;
-      }
-      sorted.clear();
-      row.each([&](std::uint32_t i, const T& value) { sorted.emplace_back(i, value); });
-      std::sort(sorted.begin(), sorted.end(),
-                [](const auto& a, const auto& b) { return a.first < b.first; });
-      for (const auto& [i, value] : sorted) visit(i, high, value);
-    }
-  }
-
- private:
-  Arena arena_;
-  std::vector<HashTable<T>> rows_;
 };
 
 }  // namespace pqr

@@ -93,7 +93,8 @@ def test_counts_are_those_of_numpy(layout: str) -> None:
     assert found == dict(zip(*(part.tolist() for part in expected), strict=True))
 
 
-def test_tables_agree_with_a_map(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tables", ["table", "pairs"])
+def test_tables_agree_with_a_map(tmp_path: Path, tables: str) -> None:
     """The native tables alone, under the address sanitizer."""
     (tmp_path / "empty.cpp").write_text("int main() {}\n")
 
@@ -103,7 +104,7 @@ def test_tables_agree_with_a_map(tmp_path: Path) -> None:
 
     if shutil.which(COMPILER) is None or built(tmp_path / "empty.cpp").returncode:
         pytest.skip(f"{COMPILER} has no address sanitizer")
-    done = built(ROOT / "tests/native/table.cpp")
+    done = built(ROOT / f"tests/native/{tables}.cpp")
     assert done.returncode == 0, done.stderr
     done = subprocess.run([tmp_path / "run"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,121 @@
+// The table of pairs against std::map, for the address sanitizer: blocks of rows turn from hash
+// tables into arrays, and pointers hold for as long as they should. test_table.py builds and runs it.
+//
+// Exit codes: 0 done, otherwise the number of the check that failed.
+
+#include "pairs.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using Key = std::pair<std::uint32_t, std::uint32_t>;  // j, i: the order in which pairs are sorted
+
+class Both {
+ public:
+  explicit Both(std::size_t order) { table_.resize(order); }
+
+  // All pairs of some ranks: makes them, and writes through the pointers.
+  void learn(std::vector<std::uint32_t> ranks) {
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    std::vector<Key> keys;
+    for (const std::uint32_t j : ranks) {
+      for (const std::uint32_t i : ranks) {
+        if (i < j) keys.emplace_back(j, i);
+      }
+      if (const std::uint64_t* array = table_.array(j)) arrays_[j] = array;
+    }
+    std::vector<std::uint64_t*> places(keys.size());
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t n = 0; n < keys.size(); ++n) {
+        if (!table_.array(keys[n].first)) table_.prefetch(keys[n].second, keys[n].first);
+        places[n] = table_.make(keys[n].second, keys[n].first, moved);
+      }
+    }
+    for (std::size_t n = 0; n < keys.size(); ++n) {
+      require(1, *places[n] == map_[keys[n]]);
+      *places[n] = map_[keys[n]] = ++written_;
+    }
+  }
+
+  void grow(std::size_t order) { table_.resize(order); }
+
+  void check() const {
+    for (const auto& [j, array] : arrays_) require(2, table_.array(j) == array);
+    std::uint64_t sum = 0, expected = 0;
+    for (const auto& [key, value] : map_) {
+      const std::uint64_t* found = table_.find(key.second, key.first);
+      require(3, found && *found == value);
+      expected += value;
+    }
+    table_.each([&](std::uint64_t value) { sum += value; });
+    require(4, sum == expected);
+    auto next = map_.begin();
+    table_.each_sorted([&](std::uint32_t i, std::uint32_t j, std::uint64_t value) {
+      if (value == 0) return;
+      require(5, next != map_.end() && next->first == Key(j, i) && next->second == value);
+      ++next;
+    });
+    require(6, next == map_.end());
+  }
+
+  bool is_array(std::uint32_t j) const { return table_.array(j) != nullptr; }
+
+  static void require(int number, bool good) {
+    if (!good && failed == 0) failed = number;
+  }
+  static inline int failed = 0;
+
+ private:
+  pqr::PairTable<std::uint64_t> table_;
+  std::map<Key, std::uint64_t> map_;
+  std::map<std::uint32_t, const std::uint64_t*> arrays_;  // that must not move
+  std::uint64_t written_ = 0;
+};
+
+// Rows of seven ranks: five of `near_range` from `near_first` on, two anywhere.
+struct Shape {
+  std::size_t order;
+  std::uint32_t near_first, near_range, rows;
+};
+
+}  // namespace
+
+int main() {
+  const Shape shapes[] = {
+      {40, 0, 40, 300},             // one block, and not all of it
+      {4096, 3900, 196, 2'000},     // the last of those that are arrays at once
+      {8000, 4096, 512, 6'000},     // few are hashed, then arrays
+      {9000, 8000, 400, 8'000},     // across the border of some and many
+      {20'000, 19'000, 600, 3'000}  // always hashed
+  };
+  std::mt19937 random(7);
+  const auto below = [&](std::uint32_t end) { return static_cast<std::uint32_t>(random()) % end; };
+  for (const Shape& shape : shapes) {
+    Both both(shape.order);
+    for (std::uint32_t r = 0; r < shape.rows; ++r) {
+      std::vector<std::uint32_t> ranks;
+      for (int n = 0; n < 5; ++n) ranks.push_back(shape.near_first + below(shape.near_range));
+      for (int n = 0; n < 2; ++n) ranks.push_back(below(static_cast<std::uint32_t>(shape.order)));
+      both.learn(std::move(ranks));
+      if ((r & (r - 1)) == 0) both.check();
+    }
+    both.check();
+    Both::require(7, both.is_array(shape.near_first) == (shape.near_first < 8192));
+  }
+  // Ranks that are appended one by one, and a block that is not complete when it becomes an array.
+  Both grown(1);
+  for (std::uint32_t order = 2; order < 700; ++order) {
+    grown.grow(order);
+    grown.learn({order - 1, below(order), below(order), 0});
+  }
+  grown.check();
+  return Both::failed;
+}
