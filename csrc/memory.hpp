@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <system_error>
@@ -49,6 +50,38 @@ inline void release_freed() {
   malloc_trim(0);
 #endif
 }
+
+// Room for many values, none of which is there before it has been written: large ones lie in large
+// pages, where the system has them.
+template <class T>
+class Buffer {
+ public:
+  using value_type = T;
+  static_assert(std::is_trivially_copyable_v<T>);
+
+  Buffer() = default;
+  explicit Buffer(std::size_t size) : size_(size) {
+    constexpr std::size_t line = 64, large_page = std::size_t{1} << 21;
+    const std::size_t to = size * sizeof(T) >= large_page ? large_page : line;
+    const std::size_t bytes = (size * sizeof(T) + to - 1) / to * to;
+    if (bytes == 0) return;
+    data_.reset(static_cast<T*>(std::aligned_alloc(to, bytes)));
+    if (!data_) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+    if (to == large_page) madvise(data_.get(), bytes, MADV_HUGEPAGE);
+#endif
+  }
+
+  T* data() const { return data_.get(); }
+  std::size_t size() const { return size_; }
+
+ private:
+  struct Free {
+    void operator()(T* data) const { std::free(data); }
+  };
+  std::unique_ptr<T, Free> data_;
+  std::size_t size_ = 0;
+};
 
 // Zeroed memory for arrays that live as long as their owner. Nothing is touched before it is used,
 // and large parts lie in large pages, where the system has them.

@@ -13,6 +13,7 @@
 #include "frozen.hpp"
 #include "kernel.hpp"
 #include "loss.hpp"
+#include "memory.hpp"
 #include "optim.hpp"
 #include "pairs.hpp"
 #include "row.hpp"
@@ -30,11 +31,18 @@ struct Settings {
 
 enum class Block { linear, pair, shared, square };
 
-// The slots of one block that have left their initial state, in order of key.
-// Keys are features (linear), ranks (shared, square), or i, j with i < j (pair).
+// The slots of one block that have left their initial state, in order of key. Keys are features
+// (linear) or ranks (shared, square).
 struct BlockState {
   std::vector<std::uint32_t> keys;
   std::vector<float> slots;  // z, root_n of each
+};
+
+// The same of pairs (i, j), in order of (j, i): how many there are of each rank j, and their i.
+struct PairState {
+  std::vector<std::uint32_t> counts;
+  Buffer<std::uint32_t> ranks;
+  Buffer<float> slots;
 };
 
 class Model {
@@ -50,9 +58,13 @@ class Model {
   // The weights, if so many coordinates are to be predicted that copying them pays.
   std::optional<Frozen> freeze(const Rows& batch) const;
 
-  BlockState state(Block block) const;
+  BlockState state(Block block) const;  // of all blocks but pairs
+  std::vector<std::uint32_t> pair_counts(std::size_t first, std::size_t last) const;
+  PairState pairs(std::size_t first, std::size_t last) const;  // of a range of ranks j
   // False when keys are out of range or do not rise. The block must be untouched.
   bool restore(Block block, const std::uint32_t* keys, const float* slots, std::size_t size);
+  // `counts` has one for every rank, and they sum up to the ranks and slots there are.
+  bool restore_pairs(const std::uint32_t* counts, const std::uint32_t* ranks, const float* slots);
   std::vector<float> weights(const float* slots, std::size_t size) const;
 
   std::size_t nonzeros(Block block) const;
@@ -157,9 +169,6 @@ class Model {
   void each_slot(Block block, Visit visit) const;
   template <class Of>
   std::size_t count(Block block, Of of) const;
-  template <class T, class Write>
-  void copy_used(Block block, std::size_t size, std::size_t width, std::vector<T>& out,
-                 Write write) const;
   void rescale(double factor);
   void prefetch(const Rows& batch, std::size_t r, std::size_t& done, Ahead& ahead) const;
   void prefetch_packed(const Row& row) const;

@@ -1,5 +1,7 @@
 // What a model has learned: slots and weights, counted, handed out, copied and put back.
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <future>
 #include <utility>
 #include <variant>
@@ -10,7 +12,7 @@ namespace pqr {
 
 namespace {
 
-constexpr std::size_t much = 100'000;  // slots, in a block
+constexpr double many_pairs = 100'000;
 
 bool rises(const std::uint32_t* keys, std::size_t size, std::size_t below) {
   for (std::size_t i = 0; i < size; ++i) {
@@ -19,72 +21,91 @@ bool rises(const std::uint32_t* keys, std::size_t size, std::size_t below) {
   return true;
 }
 
-bool pairs_rise(const std::uint32_t* keys, std::size_t size, std::size_t order) {
-  for (std::size_t n = 0; n < size; ++n) {
-    const std::uint32_t i = keys[2 * n], j = keys[2 * n + 1];
-    if (i >= j || j >= order) return false;
-    if (n > 0 && std::make_pair(keys[2 * n - 1], keys[2 * n - 2]) >= std::make_pair(j, i)) {
-      return false;
-    }
-  }
-  return true;
+// Two threads, where there is much and where a second is to be had: most of the time goes into
+// memory. `work` is given a range of ranks.
+template <class Work>
+void in_halves(std::size_t first, std::size_t last, Work work) {
+  const auto square = [](std::size_t side) { return static_cast<double>(side * side); };
+  const double pairs = (square(last) - square(first)) / 2;
+  const auto middle =
+      static_cast<std::size_t>(std::sqrt(square(first) + pairs));  // as many in both
+  const auto soon = std::launch::async | std::launch::deferred;
+  auto other =
+      std::async(pairs > many_pairs ? soon : std::launch::deferred, [=] { work(first, middle); });
+  work(middle, last);
+  other.get();
 }
 
 }  // namespace
 
-// Slots in order of key, also those that are still in their initial state.
+// Slots of all blocks but pairs in order of key, also those that are still in their initial state.
 template <class Visit>
 void Model::each_slot(Block block, Visit visit) const {
   if (block == Block::linear) {
-    linear_.each_sorted(
-        [&](std::uint32_t feature, const Slot<float>& slot) { visit(feature, feature, slot); });
-  } else if (block == Block::pair) {
-    pair_.each_sorted(visit);
-  } else {
-    const auto& slots = block == Block::shared ? shared_ : square_;
-    for (std::size_t rank = 0; rank < slots.size(); ++rank) {
-      visit(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(rank), slots[rank]);
-    }
+    linear_.each_sorted(visit);
+    return;
+  }
+  const auto& slots = block == Block::shared ? shared_ : square_;
+  for (std::size_t rank = 0; rank < slots.size(); ++rank) {
+    visit(static_cast<std::uint32_t>(rank), slots[rank]);
   }
 }
 
-// Two threads, where there is much: most of the time goes into memory that is new.
 BlockState Model::state(Block block) const {
+  BlockState state;
   const std::size_t size = count(block, [](const Slot<float>* slots, std::size_t many) {
     return std::count_if(slots, slots + many, [](const auto& slot) { return !is_initial(slot); });
   });
-  const std::size_t width = block == Block::pair ? 2 : 1;  // of a key
-  BlockState state;
-  const auto keys = [&] {
-    copy_used(block, size, width, state.keys,
-              [=](std::uint32_t* to, std::uint32_t i, std::uint32_t j, const Slot<float>&) {
-                to[0] = i;
-                to[width - 1] = width == 2 ? j : i;
-              });
-  };
-  const auto soon = std::launch::async | std::launch::deferred;  // where no thread is to be had
-  auto other = std::async(size > much ? soon : std::launch::deferred, keys);
-  copy_used(block, size, 2, state.slots,
-            [](float* to, std::uint32_t, std::uint32_t, const Slot<float>& slot) {
-              to[0] = slot.z;
-              to[1] = slot.root_n;
-            });
-  other.get();
+  state.keys.reserve(size);
+  state.slots.reserve(2 * size);
+  each_slot(block, [&](std::uint32_t key, const Slot<float>& slot) {
+    if (is_initial(slot)) return;
+    state.keys.push_back(key);
+    state.slots.insert(state.slots.end(), {slot.z, slot.root_n});
+  });
   return state;
 }
 
-// `write` is given the place, the key and the slot. Every slot is written, and the next one over it
-// if it was in its initial state: in a table that is half full, no predictor guesses which are.
-template <class T, class Write>
-void Model::copy_used(Block block, std::size_t size, std::size_t width, std::vector<T>& out,
-                      Write write) const {
-  out.resize(width * (size + 1));
-  T* to = out.data();
-  each_slot(block, [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
-    write(to, i, j, slot);
-    to += width * !is_initial(slot);
+std::vector<std::uint32_t> Model::pair_counts(std::size_t first, std::size_t last) const {
+  std::vector<std::uint32_t> counts(last - first);
+  in_halves(first, last, [&](std::size_t from, std::size_t to) {
+    for (std::size_t j = from; j < to; ++j) {
+      std::uint32_t count = 0;
+      pair_.each_of_row(static_cast<std::uint32_t>(j), [&](std::uint32_t, const auto& slot) {
+        count += !is_initial(slot);
+        return true;
+      });
+      counts[j - first] = count;
+    }
   });
-  out.resize(width * size);
+  return counts;
+}
+
+PairState Model::pairs(std::size_t first, std::size_t last) const {
+  PairState state{pair_counts(first, last), {}, {}};
+  std::vector<std::size_t> ends{0};
+  for (const std::uint32_t count : state.counts) ends.push_back(ends.back() + count);
+  state.ranks = Buffer<std::uint32_t>(ends.back());
+  state.slots = Buffer<float>(2 * ends.back());
+  // Every slot is written, and the next one over it if it was in its initial state: in a row that
+  // is half full, no predictor guesses which are.
+  in_halves(first, last, [&](std::size_t from, std::size_t to) {
+    for (std::size_t j = from; j < to; ++j) {
+      std::uint32_t* rank = state.ranks.data() + ends[j - first];
+      float* slots = state.slots.data() + 2 * ends[j - first];
+      const std::uint32_t* const end = state.ranks.data() + ends[j - first + 1];
+      if (rank == end) continue;
+      pair_.each_of_row(static_cast<std::uint32_t>(j), [&](std::uint32_t i, const auto& slot) {
+        *rank = i;
+        std::memcpy(slots, &slot, sizeof slot);
+        const bool used = !is_initial(slot);
+        rank += used;
+        slots += 2 * used;
+        return rank != end;
+      });
+    }
+  });
+  return state;
 }
 
 // `of` says how many of some slots that lie side by side are counted.
@@ -119,16 +140,25 @@ bool Model::restore(Block block, const std::uint32_t* keys, const float* slots, 
   if (block == Block::linear) {
     if (!rises(keys, size, std::size_t{1} << 32)) return false;
     for (std::size_t n = 0; n < size; ++n) *linear_.make(keys[n], moved) = slot(n);
-  } else if (block == Block::pair) {
-    if (!pairs_rise(keys, size, separation_.order())) return false;
-    for (std::size_t n = 0; n < size; ++n) {
-      const std::uint32_t i = keys[2 * n], j = keys[2 * n + 1];
-      *pair_.make(i, j, moved) = slot(n);
-    }
   } else {
     auto& target = block == Block::shared ? shared_ : square_;
     if (!rises(keys, size, target.size())) return false;
     for (std::size_t n = 0; n < size; ++n) target[keys[n]] = slot(n);
+  }
+  return true;
+}
+
+bool Model::restore_pairs(const std::uint32_t* counts, const std::uint32_t* ranks,
+                          const float* slots) {
+  bool moved = false;
+  for (std::uint32_t j = 0; j < separation_.order(); ++j) {
+    const std::size_t size = counts[j];
+    if (!rises(ranks, size, j)) return false;
+    for (std::size_t n = 0; n < size; ++n) {
+      *pair_.make(ranks[n], j, moved) = {slots[2 * n], slots[2 * n + 1]};
+    }
+    ranks += size;
+    slots += 2 * size;
   }
   return true;
 }
@@ -159,14 +189,17 @@ std::optional<Frozen> Model::freeze(const Rows& batch) const {
   std::visit(
       [&](const auto& chosen) {
         const auto one = chosen.each();
-        linear_.each_sorted([&](std::uint32_t feature, const Slot<float>& slot) {
+        each_slot(Block::linear, [&](std::uint32_t feature, const Slot<float>& slot) {
           frozen.set_linear(feature, one.weight(slot));
         });
-        each_slot(Block::pair, [&](std::uint32_t i, std::uint32_t j, const Slot<float>& slot) {
-          frozen.set_pair(i, j, one.weight(slot));
-        });
-        each_slot(Block::shared, [&](std::uint32_t i, std::uint32_t, const Slot<float>& slot) {
-          frozen.set_shared(i, one.weight(slot));
+        for (std::uint32_t j = 0; j < order; ++j) {
+          pair_.each_of_row(j, [&](std::uint32_t i, const Slot<float>& slot) {
+            frozen.set_pair(i, j, one.weight(slot));
+            return true;
+          });
+        }
+        each_slot(Block::shared, [&](std::uint32_t rank, const Slot<float>& slot) {
+          frozen.set_shared(rank, one.weight(slot));
         });
       },
       optimizer);

@@ -67,20 +67,20 @@ class PairTable {
     }
   }
 
-  // In order of (j, i).
+  // Those of row j in order of i, until a visit returns false.
   template <class Visit>
-  void each_sorted(Visit visit) const {
-    std::vector<std::pair<std::uint32_t, T>> sorted;
-    for (std::uint32_t j = 0; j < rows_.size(); ++j) {
-      if (const T* const values = array(j)) {
-        for (std::uint32_t i = 0; i < j; ++i) visit(i, j, values[i]);
-        continue;
+  void each_of_row(std::uint32_t j, Visit visit) const {
+    if (const T* const values = array(j)) {
+      for (std::uint32_t i = 0; i < j && visit(i, values[i]); ++i) {
       }
-      sorted.clear();
-      rows_[j].each([&](std::uint32_t i, const T& value) { sorted.emplace_back(i, value); });
-      std::sort(sorted.begin(), sorted.end(),
-                [](const auto& a, const auto& b) { return a.first < b.first; });
-      for (const auto& [i, value] : sorted) visit(i, j, value);
+      return;
+    }
+    std::vector<std::pair<std::uint32_t, T>> sorted;
+    rows_[j].each([&](std::uint32_t i, const T& value) { sorted.emplace_back(i, value); });
+    std::sort(sorted.begin(), sorted.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [i, value] : sorted) {
+      if (!visit(i, value)) return;
     }
   }
 

@@ -30,7 +30,7 @@ INTEGERS += [2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1]
 WORDS = ["", "squared", "logistic", "ftrl", "ogd", "fixed", "lr", "pqr", "separation", "\ud800"]
 SETTINGS: list[Any] = [*INTEGERS, *FLOATS[:-2], *WORDS, 1e-320, 1e-38, 1e39, 1e300, -1, 10**400]
 SETTINGS += [True, False, None, [], [1], {}]
-NAMES = ["", "bias", "high", "names.indices", "pair.keys", "separation.features", "ä", "__x__"]
+NAMES = ["", "bias", "high", "names.indices", "pair.counts", "separation.features", "ä", "__x__"]
 
 
 @dataclass

@@ -250,7 +250,7 @@ def test_a_row_whose_gradient_would_overflow_is_refused(kind: Any) -> None:
 def test_a_damaged_model_is_corrupt(kind: Any) -> None:
     model = kind("squared", ball=NuclearBall(block_rows=8))
     model.learn_many(random_batch(seed=4))
-    settings, good = model.settings(), model._all_tensors()
+    settings, good = model.settings(), model._tensors()
     for name, tensor in good.items():
         wrong = [tensor[:-1], tensor.astype(np.float16)]
         if tensor.dtype.kind == "f" and tensor.size:

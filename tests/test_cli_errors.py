@@ -297,7 +297,7 @@ def wrong_models(folder: Path) -> dict[str, Path]:
     wrong["text"].write_text("this is not a model\n" * 10)
     save_file({"weight": np.zeros(3)}, wrong["foreign"], metadata={"format": "pt"})
     wrong["cut"].write_bytes(model[:-5])
-    wrong["newer"].write_bytes(model.replace(b'\\"format\\": 1', b'\\"format\\": 2'))
+    wrong["newer"].write_bytes(model.replace(b'\\"format\\": 2', b'\\"format\\": 3'))
     return wrong | {"folder": folder, "separation": folder / "sep"}
 
 
@@ -309,7 +309,7 @@ def wrong_models(folder: Path) -> dict[str, Path]:
         ("text", "not a model of pqrlearn"),
         ("foreign", "a safetensors file, but not a model of pqrlearn"),
         ("cut", "the file is cut off or damaged"),
-        ("newer", "format 2; this pqrlearn reads format 1"),
+        ("newer", "format 3; this pqrlearn reads format 2"),
         ("folder", "a folder; expected a model"),
         ("separation", "a separation file, not a model written by pqr train"),
     ],

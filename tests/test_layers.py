@@ -36,6 +36,7 @@ ALLOWED = {
         "frozen",
         "kernel",
         "loss",
+        "memory",
         "model",
         "optim",
         "pairs",

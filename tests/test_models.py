@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 import oracle
 import pqrlearn
-from pqrlearn import LR, PQR, QR, Batch, Counts, Ftrl, Ogd, Separation
+from pqrlearn import LR, PQR, QR, Batch, Counts, Ftrl, Ogd, Separation, learners
 from pqrlearn.errors import HyperError, RowError
 from pqrlearn.hyper import Optimizer
 from pqrlearn.learners.base import Learner
@@ -349,8 +351,12 @@ def test_a_large_order_costs_what_is_used() -> None:
     assert len(model.to_bytes()) < 2_000_000
 
 
-def test_a_model_of_many_pairs_in_large_pages_is_saved_whole() -> None:
-    """Enough for pages that a second thread makes, and for a state that two threads copy."""
+def model_of_many_pairs() -> tuple[PQR, Batch, set[tuple[int, int]]]:
+    """With its rows and their pairs.
+
+    Enough for pages that a second thread makes, for a state that two threads copy, and for a file
+    that is written in parts.
+    """
     order, rng = 8192, np.random.default_rng(3)
     rows = [(rng.choice(order, 30, replace=False), np.ones(30)) for _ in range(1000)]
     rows += [([0, i], [1.0, 1.0]) for i in range(1, order)]
@@ -359,12 +365,38 @@ def test_a_model_of_many_pairs_in_large_pages_is_saved_whole() -> None:
     model = PQR(separation)
     model.learn_many(batch)
     met = {(min(a, b), max(a, b)) for row, _ in rows for a in row for b in row if a != b}
+    return model, batch, met
+
+
+def test_a_model_of_many_pairs_in_large_pages_is_saved_whole(tmp_path: Path) -> None:
+    model, batch, met = model_of_many_pairs()
     features, weights = model.weights("pair")
     assert set(map(tuple, features.tolist())) == met
     assert model.nonzeros()["pair"] == np.count_nonzero(weights)
     again = pqrlearn.from_bytes(model.to_bytes())
     assert np.array_equal(again.margin_many(batch), model.margin_many(batch))
     assert again.to_bytes() == model.to_bytes()
+    model.save(tmp_path / "model.pqr")
+    assert (tmp_path / "model.pqr").read_bytes() == model.to_bytes()
+
+
+def test_pairs_learned_while_a_model_is_saved_are_saved_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would not fit the sizes that the file begins with, so it is begun again."""
+    model, *_ = model_of_many_pairs()
+    met = model.nonzeros()["pair"]
+
+    class Overtaken(learners.pqr._PairsInParts):
+        def tensors(self) -> Any:
+            model.learn_one({7000: 1.0, 7001: 1.0, 7002: 1.0, 7003: 1.0}, 1)
+            return super().tensors()
+
+    monkeypatch.setattr(learners.pqr, "_PairsInParts", Overtaken)
+    model.save(tmp_path / "model.pqr")
+    assert model.nonzeros()["pair"] > met
+    assert (tmp_path / "model.pqr").read_bytes() == model.to_bytes()
+    assert os.listdir(tmp_path) == ["model.pqr"]
 
 
 def test_a_long_row_behind_one_that_is_refused_leaves_room_for_all() -> None:

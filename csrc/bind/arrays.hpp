@@ -24,18 +24,18 @@ using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 template <class T>
 using Out2 = nb::ndarray<nb::numpy, T, nb::ndim<2>>;
 
-// Gives a vector to Python: the array owns it.
-template <class T>
-inline Out<T> give(std::vector<T>&& vector) {
-  auto* owned = new std::vector<T>(std::move(vector));
-  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+// Gives a vector or a Buffer to Python: the array owns it.
+template <class Array, class T = typename Array::value_type>
+inline Out<T> give(Array&& array) {
+  auto* owned = new Array(std::move(array));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Array*>(p); });
   return Out<T>(owned->data(), {owned->size()}, owner);
 }
 
-template <class T>
-inline Out2<T> give(std::vector<T>&& vector, std::size_t columns) {
-  auto* owned = new std::vector<T>(std::move(vector));
-  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+template <class Array, class T = typename Array::value_type>
+inline Out2<T> give(Array&& array, std::size_t columns) {
+  auto* owned = new Array(std::move(array));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Array*>(p); });
   return Out2<T>(owned->data(), {owned->size() / columns, columns}, owner);
 }
 

@@ -158,6 +158,10 @@ NB_MODULE(_core, m) {
            "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert(), "splits"_a)
       .def("state", &NamedModel::state, "block"_a)
       .def("restore", &NamedModel::restore, "block"_a, "keys"_a.noconvert(), "slots"_a.noconvert())
+      .def("pair_counts", &NamedModel::pair_counts)
+      .def("pairs", &NamedModel::pairs, "first"_a, "last"_a)
+      .def("restore_pairs", &NamedModel::restore_pairs, "counts"_a.noconvert(),
+           "ranks"_a.noconvert(), "slots"_a.noconvert())
       .def("weights", &NamedModel::weights, "slots"_a.noconvert())
       .def_prop_rw("bias", &NamedModel::bias, &NamedModel::set_bias)
       .def_prop_ro("bias_weight", &NamedModel::bias_weight)

@@ -1,6 +1,7 @@
 // The counter and the model as Python sees them: with names.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -182,33 +183,60 @@ class NamedModel : public Named<Model> {
 
   nb::tuple state(const std::string& block) const {
     const Block wanted = block_named(block);
+    if (wanted == Block::pair) refuse("pairs have a state of their own");
     BlockState state;
     {
       nb::gil_scoped_release release;
       state = model_.read([&](const Model& m) { return m.state(wanted); });
     }
-    nb::object slots = nb::cast(give(std::move(state.slots), 2));
-    if (block == "pair") return nb::make_tuple(give(std::move(state.keys), 2), slots);
-    return nb::make_tuple(give(std::move(state.keys)), slots);
+    return nb::make_tuple(give(std::move(state.keys)), give(std::move(state.slots), 2));
   }
 
-  void restore(const std::string& block, const nb::ndarray<const std::uint32_t, nb::c_contig>& keys,
-               const In2<float>& slots) {
-    const std::size_t width = block == "pair" ? 2 : 1;
-    const std::size_t size = slots.shape(0);
-    if (slots.shape(1) != 2 || keys.size() != width * size) {
-      refuse(block + ": keys and slots do not fit together");
+  Out<std::uint32_t> pair_counts() const {
+    std::vector<std::uint32_t> counts;
+    {
+      nb::gil_scoped_release release;
+      counts = model_.read([](const Model& m) { return m.pair_counts(0, m.separation().order()); });
     }
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      const float value = slots.data()[i];  // z, then root_n, whose square must be a float too
-      if (!(std::fabs(value) <= (i % 2 == 0 ? 1e30f : 1e18f)) || (i % 2 == 1 && value < 0.0f)) {
-        refuse(block + ": a slot is not a state that learning can reach");
-      }
+    return give(std::move(counts));
+  }
+
+  // Of ranks j from `first` on, before `last`.
+  nb::tuple pairs(std::size_t first, std::size_t last) const {
+    PairState state;
+    {
+      nb::gil_scoped_release release;
+      state = model_.read([=](const Model& m) {
+        const std::size_t end = std::min(last, m.separation().order());
+        return m.pairs(std::min(first, end), end);
+      });
     }
-    if (!model_.change([&](Model& m) {
-          return m.restore(block_named(block), keys.data(), slots.data(), size);
-        })) {
+    return nb::make_tuple(give(std::move(state.counts)), give(std::move(state.ranks)),
+                          give(std::move(state.slots), 2));
+  }
+
+  void restore(const std::string& block, const In<std::uint32_t>& keys, const In2<float>& slots) {
+    const Block wanted = block_named(block);
+    check_slots(block, keys, slots);
+    if (wanted == Block::pair) refuse("pairs have a state of their own");
+    if (!model_.change(
+            [&](Model& m) { return m.restore(wanted, keys.data(), slots.data(), keys.size()); })) {
       refuse(block + ": keys are out of range or out of order");
+    }
+  }
+
+  void restore_pairs(const In<std::uint32_t>& counts, const In<std::uint32_t>& ranks,
+                     const In2<float>& slots) {
+    check_slots("pair", ranks, slots);
+    std::uint64_t sum = 0;
+    for (std::size_t j = 0; j < counts.size(); ++j) sum += counts.data()[j];
+    const std::size_t order = model_.read([](const Model& m) { return m.separation().order(); });
+    if (counts.size() != order || sum != ranks.size()) {
+      refuse("pair: counts and ranks do not fit together");
+    }
+    if (!model_.change(
+            [&](Model& m) { return m.restore_pairs(counts.data(), ranks.data(), slots.data()); })) {
+      refuse("pair: ranks are out of range or out of order");
     }
   }
 
@@ -279,6 +307,19 @@ class NamedModel : public Named<Model> {
       if (!separation.append(high.data()[i])) refuse("a feature is high twice");
     }
     return separation;
+  }
+
+  static void check_slots(const std::string& block, const In<std::uint32_t>& keys,
+                          const In2<float>& slots) {
+    if (slots.shape(1) != 2 || slots.shape(0) != keys.size()) {
+      refuse(block + ": keys and slots do not fit together");
+    }
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const float value = slots.data()[i];  // z, then root_n, whose square must be a float too
+      if (!(std::fabs(value) <= (i % 2 == 0 ? 1e30f : 1e18f)) || (i % 2 == 1 && value < 0.0f)) {
+        refuse(block + ": a slot is not a state that learning can reach");
+      }
+    }
   }
 
   static Block block_named(const std::string& name) {

@@ -13,6 +13,8 @@ import mmap
 import os
 import shutil
 import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +24,7 @@ import numpy.typing as npt
 from pqrlearn.errors import Corrupt, ModelFileError, NotAModel, WrongVersion
 from pqrlearn.files import written_whole
 
-FORMAT = 1
+FORMAT = 2
 _KEY = "pqrlearn"
 _DTYPES = {"U64": "<u8", "I64": "<i8", "F64": "<f8", "F32": "<f4", "U32": "<u4", "U8": "u1"}
 """In the order of tensors in a file: the widest first, so that all are aligned."""
@@ -33,25 +35,42 @@ Settings = dict[str, Any]
 Tensors = dict[str, npt.NDArray[Any]]
 
 
+@dataclass(frozen=True)
+class InParts:
+    """A tensor that is made part by part while it is written, so that it is never held whole."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    parts: Callable[[], Iterable[npt.NDArray[Any]]]
+
+
+Writable = Mapping[str, npt.NDArray[Any] | InParts]
+
+
+class Changed(Exception):
+    """A part does not fit: what is being written has changed since its shape was said."""
+
+
 def to_bytes(kind: str, settings: Settings, tensors: Tensors) -> bytes:
     file = io.BytesIO()
     _write(file, kind, settings, tensors)
     return file.getvalue()
 
 
-def write(path: str | os.PathLike[str], kind: str, settings: Settings, tensors: Tensors) -> None:
+def write(path: str | os.PathLike[str], kind: str, settings: Settings, tensors: Writable) -> None:
     with written_whole(path) as beside, beside.open("wb", buffering=0) as file:
         _write(file, kind, settings, tensors)
 
 
-def _write(file: IO[bytes], kind: str, settings: Settings, tensors: Tensors) -> None:
+def _write(file: IO[bytes], kind: str, settings: Settings, tensors: Writable) -> None:
     """The bytes that safetensors would write, without its copy of all tensors."""
-    arrays = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    about = {name: (array.dtype, list(array.shape)) for name, array in arrays.items()}
+    about = {name: (tensor.dtype, list(tensor.shape)) for name, tensor in tensors.items()}
     header, order = _header(kind, settings, about)
     _write_all(file, memoryview(header))
     for name in order:
-        _write_all(file, arrays[name].reshape(-1).view(np.uint8).data)
+        tensor = tensors[name]
+        for part in tensor.parts() if isinstance(tensor, InParts) else [tensor]:
+            _write_all(file, np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
 
 
 def _write_all(file: IO[bytes], data: memoryview) -> None:

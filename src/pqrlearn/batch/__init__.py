@@ -144,7 +144,7 @@ def _holding(
             norm2 += float(here @ here)
         else:
             kept = slots.astype(np.float32)
-            tensors[f"{block}.keys"], tensors[f"{block}.slots"] = rows.keys[block], kept
+            tensors |= rows.key_tensors(block) | {f"{block}.slots": kept}
             norm2 += float(np.square(kept.astype(np.float64)).sum())
     tensors["optimizer"] = np.array([len(batch), 1.0, norm2])
     if isinstance(model, QR):

@@ -21,7 +21,7 @@ class Expanded:
     """Rows as a model sees them: its margins are `matrix @ theta`.
 
     Only what occurs has a column: block after block, and within one in the order of its keys.
-    A key is a feature (linear), a rank (shared, square) or two of them (pair), as in a model file.
+    A key is a feature (linear), a rank (shared, square) or two of them (pair).
     """
 
     matrix: Any  # scipy.sparse.csr_array
@@ -38,6 +38,14 @@ class Expanded:
         """The feature or the features of each column of a block; the bias has none."""
         keys = self.keys[block]
         return keys if block in ("bias", "linear") else self.high[keys]
+
+    def key_tensors(self, block: str) -> dict[str, npt.NDArray[Any]]:
+        """The keys of a block as a model file has them."""
+        keys = self.keys[block]
+        if block != "pair":
+            return {f"{block}.keys": keys}
+        counts = np.bincount(keys[:, 1], minlength=len(self.high)).astype(np.uint32)
+        return {"pair.counts": counts, "pair.ranks": keys[:, 0]}
 
 
 def expanded(model: Linear, batch: Batch) -> Expanded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -135,6 +135,10 @@ class Learner(ABC):
     @abstractmethod
     def _tensors(self) -> modelfile.Tensors: ...
 
+    def _tensors_in_parts(self) -> modelfile.Writable:
+        """The same, where large ones may be made while they are written."""
+        return self._tensors()
+
     @classmethod
     @abstractmethod
     def _restored(
@@ -147,14 +151,23 @@ class Learner(ABC):
 
         With `progress`, how far a run has come, the file is a checkpoint.
         """
+        try:
+            self._write(path, progress, self._tensors_in_parts)
+        except modelfile.Changed:  # another thread learns meanwhile
+            self._write(path, progress, self._tensors)
+
+    def _write(
+        self,
+        path: str | os.PathLike[str],
+        progress: dict[str, Any] | None,
+        tensors: Callable[[], modelfile.Writable],
+    ) -> None:
         settings = self.settings() | ({} if progress is None else {"progress": progress})
-        modelfile.write(path, self.kind, settings, self._all_tensors())
+        modelfile.write(path, self.kind, settings, {**tensors(), **name_tensors(self.names)})
 
     def to_bytes(self) -> bytes:
-        return modelfile.to_bytes(self.kind, self.settings(), self._all_tensors())
-
-    def _all_tensors(self) -> modelfile.Tensors:
-        return self._tensors() | name_tensors(self.names)
+        tensors = self._tensors() | name_tensors(self.names)
+        return modelfile.to_bytes(self.kind, self.settings(), tensors)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -6,7 +6,9 @@ meetings with low ones. LR is PQR with nothing high. QR has everything high, plu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +18,7 @@ from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError
 from pqrlearn.hyper import (
     INTERACTION_SCALE,
+    MAX_ORDER,
     Ftrl,
     Optimizer,
     check_interaction_scale,
@@ -25,11 +28,13 @@ from pqrlearn.hyper import (
     optimizer_from,
 )
 from pqrlearn.learners.base import NativeLearner
+from pqrlearn.readers import ahead
 from pqrlearn.rows import Batch, FloatArray
 from pqrlearn.separation import Separation
 
 _NOTHING_HIGH = np.zeros(0, np.uint32)
 _DEFAULT = Ftrl()
+_PART = 1 << 17  # pairs
 
 
 class _Linear(NativeLearner):
@@ -71,6 +76,10 @@ class _Linear(NativeLearner):
             raise KeyError(f"{self.kind} has no block {block!r}, only {', '.join(self.blocks)}")
         if block == "bias":
             return _NOTHING_HIGH, np.array([self._model.bias_weight])
+        if block == "pair":
+            counts, lower, slots = self._model.pairs(0, MAX_ORDER)
+            higher = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
+            return self._model.high()[np.stack([lower, higher], axis=1)], self._model.weights(slots)
         keys, slots = self._model.state(block)
         features = keys if block == "linear" else self._model.high()[keys]
         return features, self._model.weights(slots)
@@ -91,11 +100,24 @@ class _Linear(NativeLearner):
         }
 
     def _tensors(self) -> modelfile.Tensors:
+        if "pair" not in self.blocks:
+            return self._all_but_pairs()
+        counts, ranks, slots = self._model.pairs(0, MAX_ORDER)
+        pairs = {"pair.counts": counts, "pair.ranks": ranks, "pair.slots": slots}
+        return self._all_but_pairs() | pairs
+
+    def _tensors_in_parts(self) -> modelfile.Writable:
+        if "pair" not in self.blocks:
+            return self._all_but_pairs()
+        pairs = _PairsInParts(self._model)
+        return {**self._all_but_pairs(), **pairs.tensors()}
+
+    def _all_but_pairs(self) -> modelfile.Tensors:
         tensors: modelfile.Tensors = {"optimizer": np.array(self._model.scalars, np.float64)}
         for block in self.blocks:
             if block == "bias":
                 tensors["bias"] = np.array(self._model.bias)
-            else:
+            elif block != "pair":
                 tensors[f"{block}.keys"], tensors[f"{block}.slots"] = self._model.state(block)
         return tensors
 
@@ -109,15 +131,17 @@ class _Linear(NativeLearner):
                 if not np.isfinite(z):
                     raise ValueError("the bias is not finite")
                 self._model.bias = (z, check_number("bias", root_n))
-            else:
-                keys = modelfile.tensor(
-                    tensors, f"{block}.keys", np.uint32, 2 if block == "pair" else 1
-                )
-                self._model.restore(
-                    block, keys, modelfile.tensor(tensors, f"{block}.slots", np.float32, 2)
-                )
-                if block == "linear" and len(keys):
-                    taken = int(keys[-1])
+                continue
+            slots = modelfile.tensor(tensors, f"{block}.slots", np.float32, 2)
+            if block == "pair":
+                counts = modelfile.tensor(tensors, "pair.counts", np.uint32, 1)
+                ranks = modelfile.tensor(tensors, "pair.ranks", np.uint32, 1)
+                self._model.restore_pairs(counts, ranks, slots)
+                continue
+            keys = modelfile.tensor(tensors, f"{block}.keys", np.uint32, 1)
+            self._model.restore(block, keys, slots)
+            if block == "linear" and len(keys):
+                taken = int(keys[-1])
         self._model.scalars = modelfile.tensor(tensors, "optimizer", np.float64, 1).tolist()
         self._model.rows = check_whole("rows", settings["rows"], least=0, most=2**63)
         self._model.next_feature = check_whole(
@@ -125,6 +149,34 @@ class _Linear(NativeLearner):
         )
         self._model.names = names
         return self
+
+
+class _PairsInParts:
+    """The state of pairs for a file, a part at a time: it may be as large as all else."""
+
+    def __init__(self, model: _core.Model) -> None:
+        self._model, self._counts = model, model.pair_counts()
+        ends = np.cumsum(self._counts, dtype=np.int64)
+        self._pairs = int(ends[-1]) if len(ends) else 0
+        starts = np.searchsorted(ends, np.arange(0, self._pairs, _PART)).tolist()
+        self._cuts = [*starts, len(self._counts)]
+
+    def tensors(self) -> dict[str, npt.NDArray[np.uint32] | modelfile.InParts]:
+        u32, f32 = np.dtype(np.uint32), np.dtype(np.float32)
+        return {
+            "pair.counts": self._counts,
+            "pair.ranks": modelfile.InParts(u32, (self._pairs,), lambda: ahead(self._parts(1), 2)),
+            "pair.slots": modelfile.InParts(
+                f32, (self._pairs, 2), lambda: ahead(self._parts(2), 2)
+            ),
+        }
+
+    def _parts(self, which: int) -> Iterator[npt.NDArray[Any]]:
+        for first, last in pairwise(self._cuts):
+            part = self._model.pairs(first, last)
+            if not np.array_equal(part[0], self._counts[first:last]):
+                raise modelfile.Changed
+            yield part[which]
 
 
 class LR(_Linear):
@@ -218,9 +270,9 @@ class PQR(_Linear):
             "separation": self.separation.settings(),
         }
 
-    def _tensors(self) -> modelfile.Tensors:
+    def _all_but_pairs(self) -> modelfile.Tensors:
         high = {f"separation.{name}": t for name, t in self.separation.tensors().items()}
-        return super()._tensors() | high
+        return super()._all_but_pairs() | high
 
     @classmethod
     def _restored(
@@ -262,8 +314,8 @@ class QR(_Linear):
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"interaction_scale": self.interaction_scale}
 
-    def _tensors(self) -> modelfile.Tensors:
-        return super()._tensors() | {"high": self._model.high()}
+    def _all_but_pairs(self) -> modelfile.Tensors:
+        return super()._all_but_pairs() | {"high": self._model.high()}
 
     @classmethod
     def _restored(
