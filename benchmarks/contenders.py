@@ -223,12 +223,12 @@ class VwPairs(VowpalWabbit):
     key, title = "vw-q", "VW --ftrl -q"
     note = (
         "every pair of features in a row, hashed into 2^24 slots; there are more pairs than slots, "
-        "and sharing them costs loss but saves time and memory; the first rows only, as all of "
-        "them would take minutes each time"
+        "and sharing them costs loss but saves time and memory; of Criteo's shape the first rows "
+        "only, as all of them would take minutes each time"
     )
 
     def kind(self, workload: Workload) -> list[str]:
-        return ["-q", "ff", "-b", "24", "--examples", str(workload.few_rows)]
+        return ["-q", "ff", "-b", "24", "--examples", str(workload.all_pairs_rows)]
 
 
 class PeerScript(Contender):
