@@ -111,11 +111,9 @@ class Arena {
     const std::size_t bytes = rounded(count * sizeof(T), line);
     if (bytes > left_) add_part(bytes);
     left_ -= bytes;
-    taken_ += bytes;
     return reinterpret_cast<T*>(std::exchange(next_, next_ + bytes));
   }
 
-  std::size_t taken() const { return taken_; }  // in bytes
   void expect(std::size_t bytes) { expected_ = bytes; }
 
  private:
@@ -169,7 +167,6 @@ class Arena {
   unsigned char* next_ = nullptr;
   std::size_t left_ = 0;   // from next_ on
   std::size_t total_ = 0;  // of all parts
-  std::size_t taken_ = 0;
 
   static std::size_t rounded(std::size_t bytes, std::size_t to) {
     return (bytes + to - 1) / to * to;
@@ -181,7 +178,6 @@ class Arena {
     std::swap(next_, other.next_);
     std::swap(left_, other.left_);
     std::swap(total_, other.total_);
-    std::swap(taken_, other.taken_);
   }
 
   // Each part is as large as all before it, but no larger than what is expected.

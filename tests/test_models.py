@@ -399,6 +399,22 @@ def test_pairs_learned_while_a_model_is_saved_are_saved_too(
     assert os.listdir(tmp_path) == ["model.pqr"]
 
 
+def test_a_rank_that_comes_while_a_model_is_saved_does_not_spoil_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = QR()
+    model.learn_one({1: 1.0, 2: 1.0}, 1)
+
+    class Overtaken(learners.pqr._PairsInParts):
+        def tensors(self) -> Any:
+            model.learn_one({3: 1.0, 4: 1.0}, 1)
+            return super().tensors()
+
+    monkeypatch.setattr(learners.pqr, "_PairsInParts", Overtaken)
+    model.save(tmp_path / "model.pqr")
+    assert pqrlearn.load(tmp_path / "model.pqr").nonzeros()["linear"] == 4
+
+
 def test_a_long_row_behind_one_that_is_refused_leaves_room_for_all() -> None:
     """It is prepared, never learned, and what was made for it is used by the rows that follow."""
 

@@ -162,8 +162,10 @@ class Learner(ABC):
         progress: dict[str, Any] | None,
         tensors: Callable[[], modelfile.Writable],
     ) -> None:
+        all_tensors = {**tensors(), **name_tensors(self.names)}
+        # Settings come last: next_feature must be above all features that are in tensors.
         settings = self.settings() | ({} if progress is None else {"progress": progress})
-        modelfile.write(path, self.kind, settings, {**tensors(), **name_tensors(self.names)})
+        modelfile.write(path, self.kind, settings, all_tensors)
 
     def to_bytes(self) -> bytes:
         tensors = self._tensors() | name_tensors(self.names)

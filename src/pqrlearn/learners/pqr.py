@@ -103,14 +103,16 @@ class _Linear(NativeLearner):
         if "pair" not in self.blocks:
             return self._all_but_pairs()
         counts, ranks, slots = self._model.pairs(0, MAX_ORDER)
-        pairs = {"pair.counts": counts, "pair.ranks": ranks, "pair.slots": slots}
-        return self._all_but_pairs() | pairs
+        rest = self._all_but_pairs()
+        pairs = {"pair.counts": _for_all_ranks(counts, rest)}
+        return rest | pairs | {"pair.ranks": ranks, "pair.slots": slots}
 
     def _tensors_in_parts(self) -> modelfile.Writable:
         if "pair" not in self.blocks:
             return self._all_but_pairs()
-        pairs = _PairsInParts(self._model)
-        return {**self._all_but_pairs(), **pairs.tensors()}
+        pairs = _PairsInParts(self._model).tensors()
+        rest = self._all_but_pairs()
+        return {**rest, **pairs, "pair.counts": _for_all_ranks(pairs["pair.counts"], rest)}
 
     def _all_but_pairs(self) -> modelfile.Tensors:
         tensors: modelfile.Tensors = {"optimizer": np.array(self._model.scalars, np.float64)}
@@ -149,6 +151,11 @@ class _Linear(NativeLearner):
         )
         self._model.names = names
         return self
+
+
+def _for_all_ranks(counts: Any, rest: modelfile.Tensors) -> npt.NDArray[np.uint32]:
+    """Of QR, what is high is read after the pairs: a rank that has come in between has none yet."""
+    return np.pad(counts, (0, len(rest.get("high", counts)) - len(counts)))
 
 
 class _PairsInParts:
