@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "avx2.hpp"
@@ -19,9 +21,36 @@ PQR_ALWAYS_INLINE inline void fill(T* __restrict out, std::size_t count, Value v
   }
 }
 
+// Numbers side by side. Unlike loops over arrays, these leave no question whether two overlap.
+template <class V, class T>
+PQR_ALWAYS_INLINE inline V read_as(const T* from) {
+  V v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+template <class V, class T>
+PQR_ALWAYS_INLINE inline void write(T* to, V v) {
+  std::memcpy(static_cast<void*>(to), &v, sizeof v);
+}
+
 // Room for the places of `size` slots, padded, and for fill().
 constexpr std::size_t with_room(std::size_t size) {
   return (size + lanes - 1) / lanes * lanes + lanes;
+}
+
+// Places of slots of one array, which lie at `offsets` from its start, and their x = values *
+// factor. By eights, as fill().
+PQR_ALWAYS_INLINE inline void fill_array(const Slot<float>* array, const std::uintptr_t* offsets,
+                                         const float* values, float factor, std::size_t size,
+                                         Slot<float>** places, float* x) {
+  using Addresses = Vector<std::uintptr_t, lanes / 2>;
+  const auto first = reinterpret_cast<std::uintptr_t>(array);
+  for (std::size_t i = 0; i < size; i += lanes) {
+    for (std::size_t half = i; half < i + lanes; half += lanes / 2) {
+      write(places + half, first + read_as<Addresses>(offsets + half));
+    }
+    write(x + i, read_as<Vector<float, lanes>>(values + i) * factor);
+  }
 }
 
 struct Coordinates {

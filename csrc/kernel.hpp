@@ -17,13 +17,7 @@ namespace pqr {
 
 template <std::size_t width>
 PQR_ALWAYS_INLINE inline Vector<float, width> read(const float* from) {
-  Vector<float, width> v;
-  std::memcpy(&v, from, sizeof v);
-  return v;
-}
-template <class V>
-PQR_ALWAYS_INLINE inline void write(float* to, V v) {
-  std::memcpy(to, &v, sizeof v);
+  return read_as<Vector<float, width>>(from);
 }
 
 // A slot in one piece.

@@ -220,28 +220,38 @@ PQR_ALWAYS_INLINE inline void Model::fill_all(const Fetched& fetched, Planned& p
   }
   place += row.size;
   x += row.size;
+  const std::size_t high = e.high;
   const std::uint32_t* ranks = e.ranks;
   const float *values = e.values, scale = e.scale;
-  const std::size_t high = e.high;
+  if (planned.offsets.size() < with_room(high)) planned.offsets.resize(with_room(high));
+  std::uintptr_t* offsets = planned.offsets.data();
+  fill(offsets, high, [=](std::size_t a) { return ranks[a] * sizeof(Slot<float>); });
+  const auto of_array = [&](const Slot<float>* array, std::size_t size, float factor)
+                            PQR_ALWAYS_INLINE {
+                              fill_array(array, offsets, values, factor, size, place, x);
+                              place += size;
+                              x += size;
+                            };
   for (std::size_t b = 1; b < high; ++b) {
-    if (Slot<float>* array = pair_.array(ranks[b])) {
-      fill(place, b, [=](std::size_t a) { return array + ranks[a]; });
-    } else {
-      fill(place, b, [](std::size_t) { return &nowhere; });
-      for (std::size_t a = 0; a < b; ++a) pair_.prefetch(ranks[a], ranks[b]);
-      planned.open.push_back(std::size_t{b});  // a copy: `b` itself stays in a register
+    const float factor = values[b] * scale;
+    if (const Slot<float>* array = pair_.array(ranks[b])) {
+      of_array(array, b, factor);
+      continue;
     }
-    fill(x, b, [=, value = values[b] * scale](std::size_t a) { return values[a] * value; });
+    for (std::size_t a = 0; a < b; ++a) {
+      pair_.prefetch(ranks[a], ranks[b]);
+      place[a] = &nowhere;
+      x[a] = values[a] * factor;
+    }
+    planned.open.push_back(std::size_t{b});  // a copy: `b` itself stays in a register
     place += b;
     x += b;
   }
-  const auto of_one = [=](const std::vector<Slot<float>>& slots, auto value) PQR_ALWAYS_INLINE {
-    auto* first = const_cast<Slot<float>*>(slots.data());
-    fill(place, high, [=](std::size_t a) { return first + ranks[a]; });
-    fill(x, high, [=](std::size_t a) { return values[a] * value(a); });
-  };
-  if (e.shared) of_one(shared_, [share = e.low_sum * scale](std::size_t) { return share; });
-  if (e.squares) of_one(square_, [=](std::size_t a) { return values[a] * scale; });
+  if (e.shared) of_array(shared_.data(), high, e.low_sum * scale);
+  if (e.squares) {
+    fill_array(square_.data(), offsets, values, scale, high, place, x);
+    for (std::size_t a = 0; a < high; ++a) x[a] = values[a] * (values[a] * scale);
+  }
 }
 
 // The places of a row's own features. Where the table has moved, the row is walked again.

@@ -99,8 +99,9 @@ class Model {
   struct Planned {
     Expansion expansion;
     Coordinates coordinates;
-    bool linear_open;               // its linear slots are not all in arrays
-    std::vector<std::size_t> open;  // high features whose pairs are not in an array
+    bool linear_open;                     // its linear slots are not all in arrays
+    std::vector<std::size_t> open;        // high features whose pairs are not in an array
+    std::vector<std::uintptr_t> offsets;  // of high features in arrays by rank
 
     // Linear slots have been asked for long before.
     Coming coming() const {

@@ -29,9 +29,8 @@ class PairTable {
 
   // Row j as an array indexed by i; null while it is none.
   T* array(std::uint32_t j) const {
-    const std::uint32_t block = j / block_rows;
-    T* const first = blocks_[block].first;
-    return first ? first + (triangle(j) - triangle(block * block_rows)) : nullptr;
+    const Block& block = blocks_[j / block_rows];
+    return block.first ? block.row(j) : nullptr;
   }
 
   const T* find(std::uint32_t i, std::uint32_t j) const {
@@ -92,8 +91,11 @@ class PairTable {
   static constexpr std::size_t one_in_some = 128, one_in_many = 16;
 
   struct Block {
-    T* first = nullptr;      // the array, once it is one
-    std::size_t hashed = 0;  // values in the tables of its rows
+    T* first = nullptr;         // the array, once it is one
+    std::uintptr_t origin = 0;  // where it would start, if all rows before it were in it
+    std::size_t hashed = 0;     // values in the tables of its rows
+
+    T* row(std::uint32_t j) const { return reinterpret_cast<T*>(origin + triangle(j) * sizeof(T)); }
   };
 
   Arena arena_;
@@ -124,8 +126,10 @@ class PairTable {
   }
 
   void make_array(std::uint32_t block) {
-    blocks_[block].first = arena_.take<T>(size_of(block));
     const std::uint32_t first = block * block_rows;
+    T* const all = arena_.take<T>(size_of(block));
+    blocks_[block].first = all;
+    blocks_[block].origin = reinterpret_cast<std::uintptr_t>(all) - triangle(first) * sizeof(T);
     const auto last = static_cast<std::uint32_t>(std::min<std::size_t>(first + block_rows, size()));
     for (std::uint32_t j = first; j < last; ++j) {
       T* const values = array(j);
