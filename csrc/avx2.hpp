@@ -44,4 +44,10 @@ inline auto vectorised(bool avx2, const Work& work) {
   return work(Width<4>{});
 }
 
+// Work within work that has been given the Width.
+template <std::size_t width, class Work>
+PQR_ALWAYS_INLINE inline auto vectorised(Width<width> at_a_time, const Work& work) {
+  return work(at_a_time);
+}
+
 }  // namespace pqr

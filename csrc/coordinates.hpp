@@ -2,6 +2,7 @@
 // that the kernel runs over contiguous arrays.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -38,6 +39,18 @@ constexpr std::size_t with_room(std::size_t size) {
   return (size + lanes - 1) / lanes * lanes + lanes;
 }
 
+// Of values that nothing may follow: by eights, the last ones perhaps twice.
+inline void copy(const float* from, std::size_t size, float* to) {
+  if (size < lanes) {
+    for (std::size_t i = 0; i < size; ++i) to[i] = from[i];
+    return;
+  }
+  for (std::size_t i = 0; i < size; i += lanes) {
+    const std::size_t first = std::min(i, size - lanes);
+    std::memcpy(to + first, from + first, lanes * sizeof(float));
+  }
+}
+
 // Places of slots of one array, which lie at `offsets` from its start, and their x = values *
 // factor. By eights, as fill().
 PQR_ALWAYS_INLINE inline void fill_array(const Slot<float>* array, const std::uintptr_t* offsets,
@@ -62,11 +75,7 @@ struct Coordinates {
 
   void resize(std::size_t to) {
     size = to;
-    const std::size_t most = with_room(size);
-    if (places.size() < most) places.resize(most);
-    for (auto* array : {&x, &z, &root_n, &w}) {  // some may be another row's, and larger
-      if (array->size() < most) array->resize(most);
-    }
+    if (places.size() < with_room(size)) grow();
   }
 
   std::size_t padded() const { return with_room(size) - lanes; }
@@ -81,6 +90,11 @@ struct Coordinates {
 
  private:
   Slot<float> spare_;  // with x = 0, no step leaves its initial state
+
+  [[gnu::noinline]] void grow() {
+    places.resize(with_room(size));
+    for (auto* array : {&x, &z, &root_n, &w}) array->resize(with_room(size));
+  }
 };
 
 }  // namespace pqr

@@ -90,9 +90,10 @@ struct Coming {
 
 // Takes the slots from their places and returns the sum of w x, where w = weight(slot). In between
 // it asks for what is coming. `Each` is an optimizer as one coordinate sees it.
-template <class Each>
-double weigh_slots(bool avx2, Each each, Coordinates& c, Coming coming = {}) {
-  return vectorised(avx2, [each, coming, &c](auto at_a_time) PQR_ALWAYS_INLINE {
+template <class Machine, class Each>
+PQR_ALWAYS_INLINE inline double weigh_slots(Machine machine, Each each, Coordinates& c,
+                                            Coming coming = {}) {
+  return vectorised(machine, [each, coming, &c](auto at_a_time) PQR_ALWAYS_INLINE {
     constexpr std::size_t width = at_a_time;
     using Floats = Vector<float, width>;
     using Bits = Vector<std::int32_t, width>;
@@ -120,9 +121,10 @@ double weigh_slots(bool avx2, Each each, Coordinates& c, Coming coming = {}) {
       }
     }
     for (std::size_t i = size; i < coming.size; ++i) fetch(coming.places[i]);
-    std::int32_t bits[width];
+    std::int32_t bits[width], largest = 0;
     std::memcpy(bits, &most, sizeof bits);
-    std::memcpy(&c.largest, std::max_element(bits, bits + width), sizeof c.largest);
+    for (const std::int32_t one : bits) largest = std::max(largest, one);
+    std::memcpy(&c.largest, &largest, sizeof largest);
     float parts[lanes];
     std::memcpy(parts, part, sizeof parts);
     return sum_of_parts(parts);
@@ -147,9 +149,10 @@ std::size_t count_nonzeros(bool avx2, Each each, const Slot<float>* slots, std::
 }
 
 // slot = step(slot, w, slope * x), and back to their places.
-template <class Each>
-void step_slots(bool avx2, Each each, Coordinates& c, float slope, Coming coming = {}) {
-  vectorised(avx2, [each, slope, coming, &c](auto at_a_time) PQR_ALWAYS_INLINE {
+template <class Machine, class Each>
+PQR_ALWAYS_INLINE inline void step_slots(Machine machine, Each each, Coordinates& c, float slope,
+                                         Coming coming = {}) {
+  vectorised(machine, [each, slope, coming, &c](auto at_a_time) PQR_ALWAYS_INLINE {
     constexpr std::size_t width = at_a_time;
     Slot<float>* const* places = c.places.data();
     const float *z = c.z.data(), *root_n = c.root_n.data(), *w = c.w.data(), *x = c.x.data();

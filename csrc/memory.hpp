@@ -34,14 +34,13 @@ inline void fetch(const void* address) {
 }
 
 // Asks for the start of an array, which is read on from there: the machine then sees where it goes.
+// Its first line may be the last one of what lies before it, which has been asked for.
 template <class T>
 inline void fetch_start(const T* array, std::size_t size) {
   constexpr std::size_t line = 64, most = 4 * line;
   const char* const first = reinterpret_cast<const char*>(array);
   const std::size_t bytes = std::min(size * sizeof(T), most);
-  if (bytes == 0) return;
-  for (std::size_t at = 0; at < bytes; at += line) fetch(first + at);
-  fetch(first + bytes - 1);
+  for (std::size_t at = bytes; at > 0; at -= std::min(at, line)) fetch(first + at - 1);
 }
 
 // Hands memory that was freed back to the system. malloc keeps up to 64 MB of it.

@@ -58,6 +58,31 @@ Model::Model(const Settings& settings, const Optimizer& optimizer_, Separation s
   }
 }
 
+inline void Model::prefetch_packed(const Row& row) const {
+  for (std::size_t i = 0; i < row.size; ++i) linear_.prefetch_packed(row.indices[i]);
+}
+
+// Asks for what row r and those after it need; `done` is the first row not asked for yet.
+PQR_ALWAYS_INLINE inline void Model::prefetch(const Rows& batch, std::size_t r, std::size_t& done,
+                                              Ahead& ahead) const {
+  for (; done < batch.size && done <= r + features_ahead; ++done) {
+    batch.fetch(done + streams_ahead);
+    const Row row = batch[done];
+    Fetched& fetched = ahead.fetched[done % ahead.fetched.size()];
+    Coordinates& c = fetched.coordinates;
+    c.resize(row.size);
+    fetched.where = linear_.prefetch(
+        row.indices, row.size,
+        [places = c.places.data()](std::size_t i, Slot<float>* place) { places[i] = place; });
+    copy(row.values, row.size, c.x.data());
+    c.pad();
+    if (!batch.splits) separation_.prefetch(row);
+  }
+  if (r + packed_ahead >= batch.size) return;
+  const Fetched& fetched = ahead.fetched[(r + packed_ahead) % ahead.fetched.size()];
+  if (fetched.where == Linear::Where::packed) prefetch_packed(batch[r + packed_ahead]);
+}
+
 std::size_t Model::learn(const Rows& batch, double* margins) {
   return std::visit(
       [&](auto& chosen) {
@@ -69,61 +94,68 @@ std::size_t Model::learn(const Rows& batch, double* margins) {
 
 template <class Loss, class Optimizer>
 std::size_t Model::learn_rows(Optimizer& chosen, const Rows& batch, double* margins) {
-  if (is_linear()) return learn_linear<Loss>(chosen, batch, margins);
-  const auto learn_one = [&](Planned& row, const Planned& coming, std::size_t r) {
-    const double label = batch.labels[r];
-    const float weight = batch.weights[r];
-    if (row.expansion.ignored > 0 && weight != 0.0f) {
-      return learn_newcomers<Loss>(chosen, row, label, weight, margins[r]);
-    }
-    return learn_row<Loss>(chosen, row.expansion.row, row.coordinates, coming.coming(), label,
-                           weight, margins[r], [&](auto slots) { collect(row, slots); });
-  };
-  // In QR a row may bring new ranks, so a later row cannot be split before its turn.
-  return settings_.everything_high ? each_row<0>(batch, ahead_, learn_one)
-                                   : each_row<planned_ahead>(batch, ahead_, learn_one);
+  return vectorised(avx2_, [&, this](auto machine) PQR_ALWAYS_INLINE {
+    if (is_linear()) return learn_linear<Loss>(machine, chosen, batch, margins);
+    const auto learn_one = [&](Planned& row, const Planned& coming,
+                               std::size_t r) PQR_ALWAYS_INLINE {
+      const double label = batch.labels[r];
+      const float weight = batch.weights[r];
+      if (row.expansion.ignored > 0 && weight != 0.0f) {
+        return learn_newcomers<Loss>(chosen, row, label, weight, margins[r]);
+      }
+      return learn_row<Loss>(machine, chosen, row.expansion.row, row.coordinates, coming.coming(),
+                             label, weight, margins[r], [&](auto slots) { collect(row, slots); });
+    };
+    // In QR a row may bring new ranks, so a later row cannot be split before its turn.
+    return settings_.everything_high ? each_row<0>(machine, batch, ahead_, learn_one)
+                                     : each_row<planned_ahead>(machine, batch, ahead_, learn_one);
+  });
 }
 
 std::size_t Model::margin(const Rows& batch, double* margins) const {
   return std::visit(
       [&](const auto& chosen) {
-        if (is_linear()) return margin_linear(chosen, batch, margins);
-        Ahead ahead;
-        return each_row<planned_ahead>(batch, ahead,
-                                       [&](Planned& row, const Planned& coming, std::size_t r) {
-                                         margins[r] = margin_row(chosen, row, coming);
-                                         return std::isfinite(margins[r]);
-                                       });
+        return vectorised(avx2_, [&, this](auto machine) PQR_ALWAYS_INLINE {
+          if (is_linear()) return margin_linear(machine, chosen, batch, margins);
+          Ahead ahead;
+          return each_row<planned_ahead>(
+              machine, batch, ahead,
+              [&](Planned& row, const Planned& coming, std::size_t r) PQR_ALWAYS_INLINE {
+                margins[r] = margin_row(machine, chosen, row, coming);
+                return std::isfinite(margins[r]);
+              });
+        });
       },
       optimizer);
 }
 
 // Without high features there is nothing to plan.
-template <class Loss, class Optimizer>
-std::size_t Model::learn_linear(Optimizer& chosen, const Rows& batch, double* margins) {
-  Coordinates& c = ahead_.planned[0].coordinates;
-  for (std::size_t r = 0, fetched = 0; r < batch.size; ++r) {
-    prefetch(batch, r, fetched, ahead_);
+template <class Loss, class Machine, class Optimizer>
+PQR_ALWAYS_INLINE inline std::size_t Model::learn_linear(Machine machine, Optimizer& chosen,
+                                                         const Rows& batch, double* margins) {
+  for (std::size_t r = 0, done = 0; r < batch.size; ++r) {
+    prefetch(batch, r, done, ahead_);
     const Row row = batch[r];
-    Fetched& places = ahead_.fetched[r % ahead_.fetched.size()];
-    const auto collect = [&](auto slots) { collect_linear(row, places, c, slots); };
-    if (!learn_row<Loss>(chosen, row, c, Coming{}, batch.labels[r], batch.weights[r], margins[r],
-                         collect)) {
+    Fetched& fetched = ahead_.fetched[r % ahead_.fetched.size()];
+    const auto collect = [&](auto slots) { collect_linear(row, fetched, slots); };
+    if (!learn_row<Loss>(machine, chosen, row, fetched.coordinates, Coming{}, batch.labels[r],
+                         batch.weights[r], margins[r], collect)) {
       return r;
     }
   }
   return batch.size;
 }
 
-template <class Optimizer>
-std::size_t Model::margin_linear(const Optimizer& chosen, const Rows& batch,
-                                 double* margins) const {
+template <class Machine, class Optimizer>
+PQR_ALWAYS_INLINE inline std::size_t Model::margin_linear(Machine machine, const Optimizer& chosen,
+                                                          const Rows& batch,
+                                                          double* margins) const {
   Ahead ahead;
-  Coordinates& c = ahead.planned[0].coordinates;
-  for (std::size_t r = 0, fetched = 0; r < batch.size; ++r) {
-    prefetch(batch, r, fetched, ahead);
-    collect_linear(batch[r], ahead.fetched[r % ahead.fetched.size()], c, Find{*this});
-    margins[r] = weigh(chosen, c, Coming{});
+  for (std::size_t r = 0, done = 0; r < batch.size; ++r) {
+    prefetch(batch, r, done, ahead);
+    Fetched& fetched = ahead.fetched[r % ahead.fetched.size()];
+    collect_linear(batch[r], fetched, Find{*this});
+    margins[r] = weigh(machine, chosen, fetched.coordinates, Coming{});
     if (!std::isfinite(margins[r])) return r;
   }
   return batch.size;
@@ -131,14 +163,15 @@ std::size_t Model::margin_linear(const Optimizer& chosen, const Rows& batch,
 
 // Visits rows in order, with memory on its way for those ahead, until a visit
 // returns false. Returns how many returned true.
-template <std::size_t rows_ahead, class Visit>
-std::size_t Model::each_row(const Rows& batch, Ahead& ahead, Visit visit) const {
+template <std::size_t rows_ahead, class Machine, class Visit>
+PQR_ALWAYS_INLINE inline std::size_t Model::each_row(Machine machine, const Rows& batch,
+                                                     Ahead& ahead, Visit visit) const {
   constexpr std::size_t size = rows_ahead + 1;
   std::size_t fetched = 0, planned = 0;
   for (std::size_t r = 0; r < batch.size; ++r) {
     prefetch(batch, r, fetched, ahead);
     for (; planned < batch.size && planned <= r + rows_ahead; ++planned) {
-      plan(batch, planned, ahead.fetched[planned % ahead.fetched.size()],
+      plan(machine, batch, planned, ahead.fetched[planned % ahead.fetched.size()],
            ahead.planned[planned % size]);
     }
     if (!visit(ahead.planned[r % size], ahead.planned[(planned - 1) % size], r)) return r;
@@ -148,17 +181,18 @@ std::size_t Model::each_row(const Rows& batch, Ahead& ahead, Visit visit) const 
 
 // `collect` fills the coordinates. False, and nothing is learned, when the row would leave the
 // range of a float.
-template <class Loss, class Optimizer, class Collect>
-bool Model::learn_row(Optimizer& chosen, const Row& row, Coordinates& c, Coming coming,
-                      double label, float weight, double& margin, Collect collect) {
+template <class Loss, class Machine, class Optimizer, class Collect>
+PQR_ALWAYS_INLINE inline bool Model::learn_row(Machine machine, Optimizer& chosen, const Row& row,
+                                               Coordinates& c, Coming coming, double label,
+                                               float weight, double& margin, Collect collect) {
   if (weight == 0.0f) {
     collect(Find{*this});
-    margin = weigh(chosen, c, coming);
+    margin = weigh(machine, chosen, c, coming);
     return std::isfinite(margin);
   }
   collect(Make{*this});
-  margin = weigh(chosen, c, coming.first());
-  return step<Loss>(chosen, row, c, coming.rest(), label, weight, margin);
+  margin = weigh(machine, chosen, c, coming.first());
+  return step<Loss>(machine, chosen, row, c, coming.rest(), label, weight, margin);
 }
 
 // QR: a row with features never learned is predicted without them; then they are
@@ -166,44 +200,50 @@ bool Model::learn_row(Optimizer& chosen, const Row& row, Coordinates& c, Coming 
 template <class Loss, class Optimizer>
 bool Model::learn_newcomers(Optimizer& chosen, Planned& planned, double label, float weight,
                             double& margin) {
-  margin = margin_row(chosen, planned, planned);
+  margin = margin_row(avx2_, chosen, planned, planned);
   const Row row = planned.expansion.row;
   const std::size_t order = separation_.order();
   for (std::size_t i = 0; i < row.size; ++i) separation_.append(row.indices[i]);
   pair_.resize(std::max(pair_.size(), separation_.order()));
   square_.resize(std::max(square_.size(), separation_.order()));
   planned.expansion.expand(row, separation_, rule_);
-  fill_places(Fetched{}, planned);
+  fill_places(avx2_, Fetched{}, planned);
   collect(planned, Make{*this});
-  weigh(chosen, planned.coordinates, Coming{});
-  const bool learned = step<Loss>(chosen, row, planned.coordinates, {}, label, weight, margin);
+  weigh(avx2_, chosen, planned.coordinates, Coming{});
+  const bool learned =
+      step<Loss>(avx2_, chosen, row, planned.coordinates, {}, label, weight, margin);
   if (!learned) separation_.cut(order);
   return learned;
 }
 
-template <class Optimizer>
-double Model::margin_row(const Optimizer& chosen, Planned& row, const Planned& coming) const {
+template <class Machine, class Optimizer>
+PQR_ALWAYS_INLINE inline double Model::margin_row(Machine machine, const Optimizer& chosen,
+                                                  Planned& row, const Planned& coming) const {
   collect(row, Find{*this});
-  return weigh(chosen, row.coordinates, coming.coming());
+  return weigh(machine, chosen, row.coordinates, coming.coming());
 }
 
-void Model::plan(const Rows& batch, std::size_t r, const Fetched& fetched, Planned& planned) const {
+template <class Machine>
+PQR_ALWAYS_INLINE inline void Model::plan(Machine machine, const Rows& batch, std::size_t r,
+                                          const Fetched& fetched, Planned& planned) const {
   if (batch.splits) {
     planned.expansion.expand(batch[r], batch.splits[r], rule_);
   } else {
     planned.expansion.expand(batch[r], separation_, rule_);
   }
-  fill_places(fetched, planned);
+  fill_places(machine, fetched, planned);
 }
 
 // The coordinates of a row in their one order: linear, pairs by (j, i), shared, square.
-void Model::fill_places(const Fetched& fetched, Planned& planned) const {
+template <class Machine>
+PQR_ALWAYS_INLINE inline void Model::fill_places(Machine machine, const Fetched& fetched,
+                                                 Planned& planned) const {
   const Expansion& e = planned.expansion;
   Coordinates& c = planned.coordinates;
   c.resize(e.row.size + e.interactions());
   planned.open.clear();
   planned.linear_open = fetched.where != Linear::Where::arrays;
-  vectorised(avx2_, [&](auto) PQR_ALWAYS_INLINE { fill_all(fetched, planned); });
+  vectorised(machine, [&](auto) PQR_ALWAYS_INLINE { fill_all(fetched, planned); });
   c.pad();
 }
 
@@ -213,8 +253,9 @@ PQR_ALWAYS_INLINE inline void Model::fill_all(const Fetched& fetched, Planned& p
   Slot<float>** place = planned.coordinates.places.data();
   float* x = planned.coordinates.x.data();
   if (!planned.linear_open) {
-    fill(place, row.size, [from = fetched.places.data()](std::size_t i) { return from[i]; });
-    fill(x, row.size, [from = fetched.x.data()](std::size_t i) { return from[i]; });
+    const Coordinates& linear = fetched.coordinates;
+    fill(place, row.size, [from = linear.places.data()](std::size_t i) { return from[i]; });
+    fill(x, row.size, [from = linear.x.data()](std::size_t i) { return from[i]; });
   } else {
     std::copy_n(row.values, row.size, x);
   }
@@ -266,16 +307,8 @@ void Model::find_linear(const Row& row, Coordinates& c, Slots slots) {
 }
 
 template <class Slots>
-void Model::collect_linear(const Row& row, Fetched& fetched, Coordinates& c, Slots slots) {
-  c.resize(row.size);
-  if (fetched.where == Linear::Where::arrays) {
-    std::swap(c.places, fetched.places);
-    std::swap(c.x, fetched.x);
-  } else {
-    find_linear(row, c, slots);
-    std::copy_n(row.values, row.size, c.x.data());
-    c.pad();
-  }
+void Model::collect_linear(const Row& row, Fetched& fetched, Slots slots) {
+  if (fetched.where != Linear::Where::arrays) find_linear(row, fetched.coordinates, slots);
 }
 
 // Finds what was left open. Where pairs have moved, they are walked again.
@@ -293,22 +326,24 @@ void Model::collect(Planned& planned, Slots slots) {
   }
 }
 
-template <class Optimizer>
-double Model::weigh(const Optimizer& chosen, Coordinates& c, Coming coming) const {
-  const double sum = weigh_slots(avx2_, chosen.each(), c, coming);
+template <class Machine, class Optimizer>
+PQR_ALWAYS_INLINE inline double Model::weigh(Machine machine, const Optimizer& chosen,
+                                             Coordinates& c, Coming coming) const {
+  const double sum = weigh_slots(machine, chosen.each(), c, coming);
   return settings_.bias ? chosen.bias().weight(bias) + sum : sum;
 }
 
 // Learns the row whose slots and weights are in `c`.
-template <class Loss, class Optimizer>
-bool Model::step(Optimizer& chosen, const Row& row, Coordinates& c, Coming coming, double label,
-                 float weight, double margin) {
+template <class Loss, class Machine, class Optimizer>
+PQR_ALWAYS_INLINE inline bool Model::step(Machine machine, Optimizer& chosen, const Row& row,
+                                          Coordinates& c, Coming coming, double label, float weight,
+                                          double margin) {
   const double slope = Loss::slope(margin, label) * weight;
   const double gradient = std::fabs(slope) * std::max(1.0, double{c.largest});
   if (!(gradient <= largest_gradient)) return false;
   double change = 0.0;  // of the squared norm
   if constexpr (Optimizer::has_norm) change -= sum_of_squares(c) + bias.z * bias.z;
-  step_slots(avx2_, chosen.each(), c, static_cast<float>(slope), coming);
+  step_slots(machine, chosen.each(), c, static_cast<float>(slope), coming);
   if (settings_.bias) {
     const auto always = chosen.bias();
     bias = always.step(bias, always.weight(bias), slope);
@@ -338,35 +373,6 @@ void Model::rescale(double factor) {
 double Model::bias_weight() const {
   if (!settings_.bias) return 0.0;
   return std::visit([&](const auto& chosen) { return chosen.bias().weight(bias); }, optimizer);
-}
-
-// Asks for what row r and those after it need; `done` is the first row not asked for yet.
-void Model::prefetch(const Rows& batch, std::size_t r, std::size_t& done, Ahead& ahead) const {
-  for (; done < batch.size && done <= r + features_ahead; ++done) {
-    batch.fetch(done + streams_ahead);
-    const Row row = batch[done];
-    Fetched& fetched = ahead.fetched[done % ahead.fetched.size()];
-    fetched.resize(row.size);
-    Slot<float>** places = fetched.places.data();
-    float* x = fetched.x.data();
-    fetched.where = linear_.prefetch(row.indices, row.size,
-                                     [=, values = row.values](std::size_t i, Slot<float>* place) {
-                                       places[i] = place;
-                                       x[i] = values[i];
-                                     });
-    for (std::size_t i = row.size; i % lanes != 0; ++i) {
-      x[i] = 0.0f;
-      places[i] = &fetched.spare;
-    }
-    if (!batch.splits) separation_.prefetch(row);
-  }
-  if (r + packed_ahead >= batch.size) return;
-  const Fetched& fetched = ahead.fetched[(r + packed_ahead) % ahead.fetched.size()];
-  if (fetched.where == Linear::Where::packed) prefetch_packed(batch[r + packed_ahead]);
-}
-
-void Model::prefetch_packed(const Row& row) const {
-  for (std::size_t i = 0; i < row.size; ++i) linear_.prefetch_packed(row.indices[i]);
 }
 
 }  // namespace pqr

@@ -81,19 +81,12 @@ class Model {
  private:
   using Linear = Table<Slot<float>>;
 
-  // A row long before its turn: where its linear slots are and their values, padded, if all lie in
-  // arrays, which never move. Values that were just written in small pieces could not be read as
-  // vectors at once.
+  // A row long before its turn: its linear coordinates, and their places if all lie in arrays,
+  // which never move. Values that were just written in small pieces could not be read as vectors at
+  // once.
   struct Fetched {
     Linear::Where where = Linear::Where::other;
-    std::vector<Slot<float>*> places;
-    std::vector<float> x;
-    Slot<float> spare;
-
-    void resize(std::size_t size) {
-      if (places.size() < with_room(size)) places.resize(with_room(size));
-      if (x.size() < with_room(size)) x.resize(with_room(size));
-    }
+    Coordinates coordinates;
   };
   // A row shortly before its turn: its coordinates, and where those are that never move.
   struct Planned {
@@ -134,37 +127,44 @@ class Model {
   std::vector<Slot<float>> shared_, square_;  // by rank
   Ahead ahead_;                               // while rows are learned, kept for its memory
 
-  void plan(const Rows& batch, std::size_t r, const Fetched& fetched, Planned& planned) const;
-  void fill_places(const Fetched& fetched, Planned& planned) const;
+  // `machine` says whether there is AVX2, or is the Width of a vector where that is known.
+  template <class Machine>
+  void plan(Machine machine, const Rows& batch, std::size_t r, const Fetched& fetched,
+            Planned& planned) const;
+  template <class Machine>
+  void fill_places(Machine machine, const Fetched& fetched, Planned& planned) const;
   void fill_all(const Fetched& fetched, Planned& planned) const;
-  template <std::size_t rows_ahead, class Visit>
-  std::size_t each_row(const Rows& batch, Ahead& ahead, Visit visit) const;
+  template <std::size_t rows_ahead, class Machine, class Visit>
+  std::size_t each_row(Machine machine, const Rows& batch, Ahead& ahead, Visit visit) const;
   template <class Loss, class Optimizer>
   std::size_t learn_rows(Optimizer& optimizer, const Rows& batch, double* margins);
-  template <class Loss, class Optimizer>
-  std::size_t learn_linear(Optimizer& optimizer, const Rows& batch, double* margins);
-  template <class Loss, class Optimizer, class Collect>
-  bool learn_row(Optimizer& optimizer, const Row& row, Coordinates& coordinates, Coming coming,
-                 double label, float weight, double& margin, Collect collect);
+  template <class Loss, class Machine, class Optimizer>
+  std::size_t learn_linear(Machine machine, Optimizer& optimizer, const Rows& batch,
+                           double* margins);
+  template <class Loss, class Machine, class Optimizer, class Collect>
+  bool learn_row(Machine machine, Optimizer& optimizer, const Row& row, Coordinates& coordinates,
+                 Coming coming, double label, float weight, double& margin, Collect collect);
   template <class Loss, class Optimizer>
   bool learn_newcomers(Optimizer& optimizer, Planned& planned, double label, float weight,
                        double& margin);
-  template <class Optimizer>
-  std::size_t margin_linear(const Optimizer& optimizer, const Rows& batch, double* margins) const;
-  template <class Optimizer>
-  double margin_row(const Optimizer& optimizer, Planned& planned, const Planned& coming) const;
+  template <class Machine, class Optimizer>
+  std::size_t margin_linear(Machine machine, const Optimizer& optimizer, const Rows& batch,
+                            double* margins) const;
+  template <class Machine, class Optimizer>
+  double margin_row(Machine machine, const Optimizer& optimizer, Planned& planned,
+                    const Planned& coming) const;
   template <class Slots>
   static void find_linear(const Row& row, Coordinates& coordinates, Slots slots);
   template <class Slots>
-  static void collect_linear(const Row& row, Fetched& fetched, Coordinates& coordinates,
-                             Slots slots);
+  static void collect_linear(const Row& row, Fetched& fetched, Slots slots);
   template <class Slots>
   static void collect(Planned& planned, Slots slots);
-  template <class Optimizer>
-  double weigh(const Optimizer& optimizer, Coordinates& coordinates, Coming coming) const;
-  template <class Loss, class Optimizer>
-  bool step(Optimizer& optimizer, const Row& row, Coordinates& coordinates, Coming coming,
-            double label, float weight, double margin);
+  template <class Machine, class Optimizer>
+  double weigh(Machine machine, const Optimizer& optimizer, Coordinates& coordinates,
+               Coming coming) const;
+  template <class Loss, class Machine, class Optimizer>
+  bool step(Machine machine, Optimizer& optimizer, const Row& row, Coordinates& coordinates,
+            Coming coming, double label, float weight, double margin);
   bool is_linear() const { return separation_.order() == 0 && !settings_.everything_high; }
   template <class Visit>
   void each_slot(Block block, Visit visit) const;
