@@ -2,6 +2,9 @@
 #pragma once
 
 #include <sys/mman.h>
+#ifdef __linux__
+#include <sys/resource.h>
+#endif
 #include <unistd.h>
 
 #include <algorithm>
@@ -86,8 +89,8 @@ class Buffer {
 // and large parts lie in large pages, where the system has them.
 //
 // An owner who knows how much it will take soon may say so. Then large parts of that are touched by
-// a thread of their own, from their end, while the owner uses them from their start: a large page
-// that the system has to find and clear costs as much as thousands of rows.
+// a thread of their own: a large page that the system has to find and clear costs as much as
+// thousands of rows. An arena may also be made ready before its owner is there.
 class Arena {
  public:
   Arena() = default;
@@ -115,6 +118,14 @@ class Arena {
 
   void expect(std::size_t bytes) { expected_ = bytes; }
 
+  // Has that much touched from now on, if it is worth a thread.
+  void make_ready(std::size_t bytes) {
+    expect(bytes);
+    if (bytes >= worth_touching) add_part(bytes);
+  }
+
+  bool is_new() const { return parts_.empty(); }
+
  private:
   static constexpr std::size_t line = 64;
   static constexpr std::size_t first_part = std::size_t{1} << 16;
@@ -122,14 +133,14 @@ class Arena {
 
   static constexpr std::size_t worth_touching = std::size_t{32} << 20;
 
-  // Touches large pages, the last one first. The thread is detached, because a process that was
+  // Touches memory from its start. The thread is detached, because a process that was
   // forked has the arena, but neither the thread nor a way to join it.
   class Toucher {
    public:
-    static std::shared_ptr<Toucher> start(unsigned char* first, std::size_t pages) {
+    static std::shared_ptr<Toucher> start(unsigned char* first, std::size_t bytes) {
       const auto toucher = std::make_shared<Toucher>();
       try {
-        std::thread([=] { toucher->touch(first, pages); }).detach();
+        std::thread([=] { toucher->touch(first, bytes); }).detach();
       } catch (const std::system_error&) {  // no thread to be had, and none is needed
         return nullptr;
       }
@@ -146,12 +157,18 @@ class Arena {
     const pid_t process_ = getpid();
     std::atomic<bool> stopped_{false}, done_{false};
 
-    void touch([[maybe_unused]] unsigned char* first, [[maybe_unused]] std::size_t pages) {
-#ifdef MADV_POPULATE_WRITE
-      while (pages-- > 0 && !stopped_) {
-        madvise(first + pages * large_page, large_page, MADV_POPULATE_WRITE);
-      }
+    // Writes a zero where there is one, while no other thread has anything to do. Not
+    // MADV_POPULATE_WRITE: it holds a lock that everybody needs who takes or frees memory.
+    void touch(unsigned char* first, std::size_t bytes) {
+      constexpr std::size_t page = 4096;
+#ifdef __linux__
+      setpriority(PRIO_PROCESS, 0, 19);  // of this thread
 #endif
+      for (std::size_t at = 0; at < bytes && !stopped_; at += page) {
+        unsigned char zero = 0;
+        __atomic_compare_exchange_n(first + at, &zero, 0, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
+      }
       done_ = true;
     }
   };
@@ -201,7 +218,7 @@ class Arena {
     madvise(next_, left_, MADV_HUGEPAGE);
 #endif
     if (expected && left_ >= worth_touching) {
-      parts_.back().toucher = Toucher::start(next_, left_ / large_page);
+      parts_.back().toucher = Toucher::start(next_, left_);
     }
   }
 };

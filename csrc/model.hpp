@@ -69,6 +69,11 @@ class Model {
 
   std::size_t nonzeros(Block block) const;
 
+  // The bytes that the pairs of many rows soon take, and an arena that was made ready for them.
+  // One that comes too late is left alone.
+  static std::size_t soon(std::size_t order) { return PairTable<Slot<float>>::soon(order); }
+  void use(Arena& ready) { pair_.use(ready); }
+
   Slot<double> bias;
   double bias_weight() const;
   Optimizer optimizer;             // with its global scalars

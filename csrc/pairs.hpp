@@ -23,8 +23,17 @@ class PairTable {
   void resize(std::size_t order) {
     rows_.resize(order);
     blocks_.resize((order + block_rows - 1) / block_rows);
-    const std::size_t soon = std::min<std::size_t>(order, some_ranks);
-    arena_.expect(triangle(soon) * sizeof(T));
+    arena_.expect(soon(order));
+  }
+
+  // The bytes that arrays soon take, where there are many pairs.
+  static std::size_t soon(std::size_t order) {
+    return triangle(std::min<std::size_t>(order, some_ranks)) * sizeof(T);
+  }
+
+  // Takes memory that was made ready, if it has none yet.
+  void use(Arena& ready) {
+    if (arena_.is_new()) arena_ = std::move(ready);
   }
 
   // Row j as an array indexed by i; null while it is none.

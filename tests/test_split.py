@@ -35,6 +35,23 @@ def test_a_row_too_large_is_refused_in_a_prepared_batch_too() -> None:
     assert (refused.value.row, model.rows) == (1, 1)
 
 
+def test_memory_made_ready_changes_no_bit() -> None:
+    order = 3000  # enough pairs for a thread of their own
+    every = Batch.from_rows([(range(order), [1.0] * order)])
+    model, other, late = (PQR(Separation.top_k(every, order)) for _ in range(3))
+    room, unused = (PQR.room(order, data_bytes=10**9) for _ in range(2))
+    assert room is not None
+    assert unused is not None
+    model.use(room)
+    for learner in (model, other, late):
+        learner.learn_many(SOME_ROWS)
+    late.use(unused)  # after the first row it is left alone
+    assert model.to_bytes() == other.to_bytes() == late.to_bytes()
+    model.use(room)  # which has nothing left
+    assert (model.learn_many(SOME_ROWS) == other.learn_many(SOME_ROWS)).all()
+    assert PQR.room(order, data_bytes=order**2) is None  # too little data to fill it
+
+
 def test_a_forked_process_can_let_go_of_a_model_whose_pages_are_being_made() -> None:
     """It has the pages, but not the thread that makes them."""
     program = """

@@ -146,6 +146,9 @@ NB_MODULE(_core, m) {
       .def_prop_rw("names", &DictReader::names, &DictReader::set_names);
 
   nb::class_<pqr::Splits>(m, "Splits");
+  nb::class_<Room>(m, "Room")
+      .def(nb::init<std::uint64_t>(), "order"_a)
+      .def_static("bytes", &Room::bytes, "order"_a);
 
   learner<NamedModel>(m, "Model")
       .def(nb::init<const In<std::uint32_t>&, const std::string&, bool, bool, float,
@@ -156,6 +159,7 @@ NB_MODULE(_core, m) {
            "values"_a.noconvert())
       .def("learn_split", &NamedModel::learn_split, "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert(), "splits"_a)
+      .def("use", &NamedModel::use, "room"_a)
       .def("state", &NamedModel::state, "block"_a)
       .def("restore", &NamedModel::restore, "block"_a, "keys"_a.noconvert(), "slots"_a.noconvert())
       .def("pair_counts", &NamedModel::pair_counts)

@@ -150,6 +150,14 @@ class Named {
 };
 
 // PQR, LR and QR.
+// Memory for the pairs of a model that is not there yet.
+struct Room {
+  Arena arena;
+
+  explicit Room(std::uint64_t order) { arena.make_ready(bytes(order)); }
+  static std::size_t bytes(std::uint64_t order) { return Model::soon(order); }
+};
+
 class NamedModel : public Named<Model> {
  public:
   NamedModel(const In<std::uint32_t>& high, const std::string& loss, bool bias,
@@ -158,6 +166,10 @@ class NamedModel : public Named<Model> {
       : Named(loss_named(loss),
               Settings{loss_named(loss), bias, everything_high, interaction_scale},
               optimizer_named(optimizer, rates), separation(high)) {}
+
+  void use(Room& room) {
+    model_.change([&](Model& model) { model.use(room.arena); });
+  }
 
   // Of rows to be learned later. In QR rows change what is high, so there it is refused.
   Splits split(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,

@@ -1,5 +1,6 @@
 // The table of pairs against std::map, for the address sanitizer: blocks of rows turn from hash
-// tables into arrays, and pointers hold for as long as they should. test_table.py builds and runs it.
+// tables into arrays, and pointers hold for as long as they should; also in memory that a thread
+// makes ready meanwhile. test_table.py builds and runs it.
 //
 // Exit codes: 0 done, otherwise the number of the check that failed.
 
@@ -46,6 +47,13 @@ class Both {
   }
 
   void grow(std::size_t order) { table_.resize(order); }
+  void use(pqr::Arena& ready) { table_.use(ready); }
+
+  static pqr::Arena ready(std::size_t order) {
+    pqr::Arena arena;
+    arena.make_ready(pqr::PairTable<std::uint64_t>::soon(order));
+    return arena;
+  }
 
   void check() const {
     for (const auto& [j, array] : arrays_) require(2, table_.array(j) == array);
@@ -102,16 +110,26 @@ int main() {
   std::mt19937 random(7);
   const auto below = [&](std::uint32_t end) { return static_cast<std::uint32_t>(random()) % end; };
   for (const Shape& shape : shapes) {
-    Both both(shape.order);
-    for (std::uint32_t r = 0; r < shape.rows; ++r) {
-      std::vector<std::uint32_t> ranks;
-      for (int n = 0; n < 5; ++n) ranks.push_back(shape.near_first + below(shape.near_range));
-      for (int n = 0; n < 2; ++n) ranks.push_back(below(static_cast<std::uint32_t>(shape.order)));
-      both.learn(std::move(ranks));
-      if ((r & (r - 1)) == 0) both.check();
+    for (const bool made_ready : {false, true}) {
+      Both both(shape.order);
+      if (made_ready) {
+        pqr::Arena arena = Both::ready(shape.order);
+        both.use(arena);
+        Both::require(8, arena.is_new());  // what it held is the table's
+      }
+      for (std::uint32_t r = 0; r < shape.rows; ++r) {
+        std::vector<std::uint32_t> ranks;
+        for (int n = 0; n < 5; ++n) ranks.push_back(shape.near_first + below(shape.near_range));
+        for (int n = 0; n < 2; ++n) ranks.push_back(below(static_cast<std::uint32_t>(shape.order)));
+        both.learn(std::move(ranks));
+        if ((r & (r - 1)) == 0) both.check();
+      }
+      pqr::Arena late = Both::ready(8192);
+      if (shape.near_first < 8192) both.use(late);
+      Both::require(9, !late.is_new());  // it is left alone
+      both.check();
+      Both::require(7, both.is_array(shape.near_first) == (shape.near_first < 8192));
     }
-    both.check();
-    Both::require(7, both.is_array(shape.near_first) == (shape.near_first < 8192));
   }
   // Ranks that are appended one by one, and a block that is not complete when it becomes an array.
   Both grown(1);

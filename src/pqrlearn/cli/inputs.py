@@ -87,6 +87,10 @@ class Inputs:
         self._readers.append(reader)
         return reader
 
+    def size(self) -> int:
+        """Of all files, in bytes; what is no file has none."""
+        return sum(_size(path) or 0 for path in self.paths)
+
     def fraction(self) -> float | None:
         """How much of the files has been read; None when their size is not known."""
         if not self._sizes or any(size is None for size in self._sizes):

@@ -102,6 +102,7 @@ class _Run:
         self.counted: tuple[Counts, float] | None = None
         self._buffered: list[Batch] = []
         self._rest: Iterator[Batch] = iter(())
+        self._room: Any = None  # for pairs, made ready while features are counted
         resumed = load(given["resume"]) if given["resume"] else None
         if resumed is not None:
             refuse_contradictions(resumed, given)
@@ -121,6 +122,7 @@ class _Run:
             room=room,
         )
         self.learner = resumed or new_learner(given, loss, self._separation)
+        self._use_room()
 
     def _start(self, files: list[str], kept: Any) -> Progress:
         """Where to begin: at the start, or where a checkpoint has stopped."""
@@ -142,6 +144,8 @@ class _Run:
                 raise click.UsageError("--separation already says which features are high")
             return Separation.load(given["separation"])
         start = time.perf_counter()
+        if given["order"]:  # the most there may be; the default needs little
+            self._room = PQR.room(given["order"], self.inputs.size())
         counts = self._count()
         self.counted = counts, time.perf_counter() - start
         separation = counts.separate(order=given["order"], min_count=given["min_count"])
@@ -151,6 +155,13 @@ class _Run:
                 f"{counts.rows:,} rows counted ({self.counted[1]:.1f} s)"
             )
         return separation
+
+    def _use_room(self) -> None:
+        """A model that has fewer high features than were asked for does without."""
+        room, self._room = self._room, None
+        learner, order = self.learner, self.given["order"]
+        if room and isinstance(learner, PQR) and learner.separation.order == order:
+            learner.use(room)
 
     def _count(self) -> Counts:
         """Counts a sample; what cannot be read twice is kept and learned from memory."""

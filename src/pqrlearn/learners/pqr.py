@@ -257,6 +257,18 @@ class PQR(_Linear):
         self.separation = separation
         self._model.names = separation.names
 
+    @staticmethod
+    def room(order: int, data_bytes: int) -> _core.Room | None:
+        """Memory for the pairs of a model that will be made, touched from now on by a thread.
+
+        Only if so much data may fill it. `use` hands it over.
+        """
+        return _core.Room(order) if data_bytes >= _core.Room.bytes(order) else None
+
+    def use(self, room: _core.Room) -> None:
+        """Before the first row."""
+        self._model.use(room)
+
     def prepared(self, batch: Batch) -> Batch:
         if self.separation.order == 0:
             return batch
