@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -150,15 +151,18 @@ class Arena {
     // After it nothing is touched.
     void stop() {
       stopped_ = true;
-      while (!done_ && getpid() == process_) std::this_thread::yield();
+      while (!done_ && getpid() == process_) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
     }
 
    private:
     const pid_t process_ = getpid();
     std::atomic<bool> stopped_{false}, done_{false};
 
-    // Writes a zero where there is one, while no other thread has anything to do. Not
-    // MADV_POPULATE_WRITE: it holds a lock that everybody needs who takes or frees memory.
+    // Writes a zero where there is one, in one step, as the owner may be writing there; while no
+    // other thread has anything to do. Not MADV_POPULATE_WRITE: it holds a lock that everybody needs
+    // who takes or frees memory.
     void touch(unsigned char* first, std::size_t bytes) {
       constexpr std::size_t page = 4096;
 #ifdef __linux__

@@ -149,7 +149,6 @@ class Named {
   DictRow scratch_;
 };
 
-// PQR, LR and QR.
 // Memory for the pairs of a model that is not there yet.
 struct Room {
   Arena arena;
@@ -158,6 +157,7 @@ struct Room {
   static std::size_t bytes(std::uint64_t order) { return Model::soon(order); }
 };
 
+// PQR, LR and QR.
 class NamedModel : public Named<Model> {
  public:
   NamedModel(const In<std::uint32_t>& high, const std::string& loss, bool bias,

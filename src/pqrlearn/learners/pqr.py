@@ -266,7 +266,7 @@ class PQR(_Linear):
         return _core.Room(order) if data_bytes >= _core.Room.bytes(order) else None
 
     def use(self, room: _core.Room) -> None:
-        """Before the first row."""
+        """Takes over what `room` has made ready; after the first row that is left alone."""
         self._model.use(room)
 
     def prepared(self, batch: Batch) -> Batch:
