@@ -161,8 +161,8 @@ class Arena {
     std::atomic<bool> stopped_{false}, done_{false};
 
     // Writes a zero where there is one, in one step, as the owner may be writing there; while no
-    // other thread has anything to do. Not MADV_POPULATE_WRITE: it holds a lock that everybody needs
-    // who takes or frees memory.
+    // other thread has anything to do. Not MADV_POPULATE_WRITE: it holds a lock that everybody
+    // needs who takes or frees memory.
     void touch(unsigned char* first, std::size_t bytes) {
       constexpr std::size_t page = 4096;
 #ifdef __linux__

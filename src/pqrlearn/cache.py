@@ -21,7 +21,7 @@ from pqrlearn.files import mark, written_whole
 from pqrlearn.rows import Batch
 
 KIND = "cache"
-BATCH_ROWS = 16_384
+BATCH_ROWS = 32_768
 
 _COLUMNS: dict[str, type[np.generic]] = {
     "indptr": np.int64,
