@@ -37,7 +37,7 @@ class LibsvmReader:
         clicks: bool,
         on_bad_row: str = "stop",
         keep_bad: IO[bytes] | None = None,
-        chunk_bytes: int = 1 << 22,
+        chunk_bytes: int = 1 << 21,
         start: int = 0,
         stop: int | None = None,
     ) -> None:
