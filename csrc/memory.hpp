@@ -86,6 +86,44 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
+// One zeroed array, of which only what is touched is there, so that it may be larger than what is
+// needed. Nothing where the system grants no addresses for it.
+template <class T>
+class Stretch {
+ public:
+  static constexpr std::size_t large_page = std::size_t{1} << 21;
+  static_assert(std::is_trivially_copyable_v<T>);
+
+  Stretch() = default;
+  explicit Stretch(std::size_t size) : memory_(nullptr, Unmap{size * sizeof(T) + large_page}) {
+    void* memory = mmap(nullptr, memory_.get_deleter().bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return;
+    memory_.reset(memory);
+    const auto first = reinterpret_cast<std::uintptr_t>(memory);
+    data_ = reinterpret_cast<T*>((first + large_page - 1) / large_page * large_page);
+  }
+
+  T* data() const { return data_; }
+
+  // Has one large page, where the system has them, take the place of the small ones from here on.
+  // They may be in use.
+  void enlarge(T* first) const {
+#ifdef MADV_HUGEPAGE
+    constexpr int collapse = 25;  // MADV_COLLAPSE, of Linux 6.1
+    if (madvise(first, large_page, MADV_HUGEPAGE) == 0) madvise(first, large_page, collapse);
+#endif
+  }
+
+ private:
+  struct Unmap {
+    std::size_t bytes = 0;
+    void operator()(void* memory) const { munmap(memory, bytes); }
+  };
+  std::unique_ptr<void, Unmap> memory_;
+  T* data_ = nullptr;  // starts a large page
+};
+
 // Zeroed memory for arrays that live as long as their owner. Nothing is touched before it is used,
 // and large parts lie in large pages, where the system has them.
 //

@@ -103,8 +103,9 @@ std::size_t Model::learn_rows(Optimizer& chosen, const Rows& batch, double* marg
       if (row.expansion.ignored > 0 && weight != 0.0f) {
         return learn_newcomers<Loss>(chosen, row, label, weight, margins[r]);
       }
-      return learn_row<Loss>(machine, chosen, row.expansion.row, row.coordinates, coming.coming(),
-                             label, weight, margins[r], [&](auto slots) { collect(row, slots); });
+      return learn_row<Loss>(
+          machine, chosen, row.expansion.row, row.coordinates, coming.coming(), label, weight,
+          margins[r], [&](auto slots) { collect(row, slots); }, [] {});
     };
     // In QR a row may bring new ranks, so a later row cannot be split before its turn.
     return settings_.everything_high ? each_row<0>(machine, batch, ahead_, learn_one)
@@ -129,17 +130,20 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
       optimizer);
 }
 
-// Without high features there is nothing to plan.
+// Without high features there is nothing to plan. Rows ahead are asked for while a row waits for
+// its loss.
 template <class Loss, class Machine, class Optimizer>
 PQR_ALWAYS_INLINE inline std::size_t Model::learn_linear(Machine machine, Optimizer& chosen,
                                                          const Rows& batch, double* margins) {
-  for (std::size_t r = 0, done = 0; r < batch.size; ++r) {
-    prefetch(batch, r, done, ahead_);
+  std::size_t done = 0;
+  prefetch(batch, 0, done, ahead_);
+  for (std::size_t r = 0; r < batch.size; ++r) {
     const Row row = batch[r];
     Fetched& fetched = ahead_.fetched[r % ahead_.fetched.size()];
     const auto collect = [&](auto slots) { collect_linear(row, fetched, slots); };
+    const auto meanwhile = [&]() PQR_ALWAYS_INLINE { prefetch(batch, r + 1, done, ahead_); };
     if (!learn_row<Loss>(machine, chosen, row, fetched.coordinates, Coming{}, batch.labels[r],
-                         batch.weights[r], margins[r], collect)) {
+                         batch.weights[r], margins[r], collect, meanwhile)) {
       return r;
     }
   }
@@ -181,18 +185,20 @@ PQR_ALWAYS_INLINE inline std::size_t Model::each_row(Machine machine, const Rows
 
 // `collect` fills the coordinates. False, and nothing is learned, when the row would leave the
 // range of a float.
-template <class Loss, class Machine, class Optimizer, class Collect>
+template <class Loss, class Machine, class Optimizer, class Collect, class Meanwhile>
 PQR_ALWAYS_INLINE inline bool Model::learn_row(Machine machine, Optimizer& chosen, const Row& row,
                                                Coordinates& c, Coming coming, double label,
-                                               float weight, double& margin, Collect collect) {
+                                               float weight, double& margin, Collect collect,
+                                               Meanwhile meanwhile) {
   if (weight == 0.0f) {
+    meanwhile();
     collect(Find{*this});
     margin = weigh(machine, chosen, c, coming);
     return std::isfinite(margin);
   }
   collect(Make{*this});
   margin = weigh(machine, chosen, c, coming.first());
-  return step<Loss>(machine, chosen, row, c, coming.rest(), label, weight, margin);
+  return step<Loss>(machine, chosen, row, c, coming.rest(), label, weight, margin, meanwhile);
 }
 
 // QR: a row with features never learned is predicted without them; then they are
@@ -211,7 +217,7 @@ bool Model::learn_newcomers(Optimizer& chosen, Planned& planned, double label, f
   collect(planned, Make{*this});
   weigh(avx2_, chosen, planned.coordinates, Coming{});
   const bool learned =
-      step<Loss>(avx2_, chosen, row, planned.coordinates, {}, label, weight, margin);
+      step<Loss>(avx2_, chosen, row, planned.coordinates, {}, label, weight, margin, [] {});
   if (!learned) separation_.cut(order);
   return learned;
 }
@@ -334,15 +340,16 @@ PQR_ALWAYS_INLINE inline double Model::weigh(Machine machine, const Optimizer& c
 }
 
 // Learns the row whose slots and weights are in `c`.
-template <class Loss, class Machine, class Optimizer>
+template <class Loss, class Machine, class Optimizer, class Meanwhile>
 PQR_ALWAYS_INLINE inline bool Model::step(Machine machine, Optimizer& chosen, const Row& row,
                                           Coordinates& c, Coming coming, double label, float weight,
-                                          double margin) {
+                                          double margin, Meanwhile meanwhile) {
   const double slope = Loss::slope(margin, label) * weight;
   const double gradient = std::fabs(slope) * std::max(1.0, double{c.largest});
   if (!(gradient <= largest_gradient)) return false;
   double change = 0.0;  // of the squared norm
   if constexpr (Optimizer::has_norm) change -= sum_of_squares(c) + bias.z * bias.z;
+  meanwhile();
   step_slots(machine, chosen.each(), c, static_cast<float>(slope), coming);
   if (settings_.bias) {
     const auto always = chosen.bias();

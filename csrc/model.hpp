@@ -116,7 +116,7 @@ class Model {
   static constexpr std::size_t streams_ahead = 8;
   struct Ahead {
     std::array<Planned, planned_ahead + 1> planned;
-    std::array<Fetched, features_ahead + 1> fetched;
+    std::array<Fetched, features_ahead + 2> fetched;  // also while the first of them is learned
   };
 
   struct Make;  // two ways to get at slots: making those that are missing,
@@ -146,9 +146,10 @@ class Model {
   template <class Loss, class Machine, class Optimizer>
   std::size_t learn_linear(Machine machine, Optimizer& optimizer, const Rows& batch,
                            double* margins);
-  template <class Loss, class Machine, class Optimizer, class Collect>
+  template <class Loss, class Machine, class Optimizer, class Collect, class Meanwhile>
   bool learn_row(Machine machine, Optimizer& optimizer, const Row& row, Coordinates& coordinates,
-                 Coming coming, double label, float weight, double& margin, Collect collect);
+                 Coming coming, double label, float weight, double& margin, Collect collect,
+                 Meanwhile meanwhile);
   template <class Loss, class Optimizer>
   bool learn_newcomers(Optimizer& optimizer, Planned& planned, double label, float weight,
                        double& margin);
@@ -167,9 +168,9 @@ class Model {
   template <class Machine, class Optimizer>
   double weigh(Machine machine, const Optimizer& optimizer, Coordinates& coordinates,
                Coming coming) const;
-  template <class Loss, class Machine, class Optimizer>
+  template <class Loss, class Machine, class Optimizer, class Meanwhile>
   bool step(Machine machine, Optimizer& optimizer, const Row& row, Coordinates& coordinates,
-            Coming coming, double label, float weight, double margin);
+            Coming coming, double label, float weight, double margin, Meanwhile meanwhile);
   bool is_linear() const { return separation_.order() == 0 && !settings_.everything_high; }
   template <class Visit>
   void each_slot(Block block, Visit visit) const;

@@ -2,6 +2,7 @@
 // predictor guesses.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -14,8 +15,9 @@ constexpr std::size_t few_keys = 64;
 // Returns whether they do.
 inline bool places_in_order(const std::uint32_t* keys, std::size_t size, std::uint32_t* places) {
   using Four = std::int32_t __attribute__((vector_size(16)));
-  constexpr std::size_t fours = 4;                  // that are compared with a key at a time
-  std::int32_t flipped[few_keys + 4 * fours] = {};  // vectors compare with a sign
+  constexpr std::size_t fours = 4;             // that are compared with a key at a time
+  std::int32_t flipped[few_keys + 4 * fours];  // vectors compare with a sign
+  std::fill_n(flipped + size, 4 * fours, 0);
   for (std::size_t i = 0; i < size; ++i) {
     flipped[i] = static_cast<std::int32_t>(keys[i] ^ 0x80000000u);
   }

@@ -139,14 +139,12 @@ class Packed {
     return array;
   }
 
-  // The same, with the values of a chunk, which is given up.
-  T* array(Chunk* chunk, Arena& arena) {
-    T* to = array(arena);
+  // Moves the values of a chunk, which is given up, to an array of initial ones.
+  void move(Chunk* chunk, T* to) {
     each(*chunk, [&](std::uint32_t at, const T& value) { to[at] = value; });
     for (const Group& group : chunk->groups) give_up(group.run, length(group.count));
     *chunk = {};
     chunks_.push_back(chunk);
-    return to;
   }
 
  private:

@@ -21,6 +21,10 @@ class Separation {
     return above ? *above - 1 : low;  // 0, a chunk's default, is low
   }
 
+  // By feature, the rank of each of the row's plus 1, and 0 of a low one; null where they do not
+  // lie in one array.
+  const std::uint32_t* above(const Row& row) const { return ranks_.front(row.indices, row.size); }
+
   // Ranks are only ever appended. False when the feature is high already.
   bool append(std::uint32_t feature) {
     bool moved = false;
@@ -28,6 +32,8 @@ class Separation {
     if (*above != 0) return false;
     features_.push_back(feature);
     *above = static_cast<std::uint32_t>(features_.size());
+    largest_ = std::max(largest_, feature);
+    if (largest_ < features_each * features_.size()) ranks_.cover(largest_);
     return true;
   }
 
@@ -49,6 +55,10 @@ class Separation {
  private:
   Table<std::uint32_t> ranks_{64};  // rank + 1; read for every feature of every row, so denser
   std::vector<std::uint32_t> features_;
+  std::uint32_t largest_ = 0;  // of them
+
+  // Ranks lie in one array if no more features than these share it with each high one.
+  static constexpr std::size_t features_each = 256;
 };
 
 struct Count {
@@ -61,9 +71,14 @@ class Counter {
  public:
   void add(const Row& row) {
     ++rows_;
+    const auto count = [&](auto place_of) {
+      for (std::size_t i = 0; i < row.size; ++i) distinct_ += ++*place_of(row.indices[i]) == 1;
+    };
     bool moved = false;
-    for (std::size_t i = 0; i < row.size; ++i) {
-      if (++*counts_.make(row.indices[i], moved) == 1) ++distinct_;
+    if (std::uint64_t* first = counts_.front(row.indices, row.size)) {
+      count([=](std::uint32_t feature) { return first + feature; });
+    } else {
+      count([&](std::uint32_t feature) { return counts_.make(feature, moved); });
     }
     if (row.size > 0) {
       next_feature_ = std::max(next_feature_, std::uint64_t{row.indices[row.size - 1]} + 1);

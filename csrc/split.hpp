@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "avx2.hpp"
@@ -21,49 +23,61 @@ class Splitter {
   // `ranks` and `values` have room for all features of the row.
   PQR_ALWAYS_INLINE void split(const Row& row, const Separation& separation, bool low_exists,
                                std::uint32_t* ranks, float* values, Split& split) {
-    std::size_t high = 0, ignored = 0;
+    if (found_.size() < row.size) {
+      found_.resize(row.size);
+      amounts_.resize(row.size);
+    }
+    std::uint32_t* const found = found_.data();
+    float* const amounts = amounts_.data();
+    std::size_t high = 0;
     double low = 0.0;
-    found_.resize(row.size);
-    for (std::size_t i = 0; i < row.size; ++i) {
-      const std::uint32_t rank = separation.rank(row.indices[i]);
-      if (rank != Separation::low) {
-        found_[high++] = {rank, row.values[i]};
-      } else if (low_exists) {
-        low += row.values[i];
-      } else {
-        ++ignored;
+    const auto find = [&](auto rank_of) PQR_ALWAYS_INLINE {
+      for (std::size_t i = 0; i < row.size; ++i) {
+        const std::uint32_t rank = rank_of(row.indices[i]);
+        const float value = row.values[i];
+        const bool is_high = rank != Separation::low;
+        found[high] = rank;
+        amounts[high] = value;
+        high += is_high;
+        low += is_high ? 0.0f : value;
       }
+    };
+    if (const std::uint32_t* above = separation.above(row)) {
+      find([above](std::uint32_t feature) PQR_ALWAYS_INLINE { return above[feature] - 1; });
+    } else {
+      find([&](std::uint32_t feature) PQR_ALWAYS_INLINE { return separation.rank(feature); });
     }
     sort(high, ranks, values);
     split.ranks = ranks;
     split.values = values;
     split.high = high;
-    split.low_sum = static_cast<float>(low);
-    split.ignored = ignored;
+    split.low_sum = low_exists ? static_cast<float>(low) : 0.0f;
+    split.ignored = low_exists ? 0 : row.size - high;
   }
 
  private:
-  struct Found {
-    std::uint32_t rank;
-    float value;
-  };
-  std::vector<Found> found_;
+  std::vector<std::uint32_t> found_;
+  std::vector<float> amounts_;
+  std::vector<std::pair<std::uint32_t, float>> many_;
 
   PQR_ALWAYS_INLINE void sort(std::size_t high, std::uint32_t* ranks, float* values) {
-    const auto put = [&](std::size_t at, const Found& found) {
-      ranks[at] = found.rank;
-      values[at] = found.value;
-    };
-    if (high > few_keys) {
-      std::sort(found_.begin(), found_.begin() + static_cast<std::ptrdiff_t>(high),
-                [](const Found& a, const Found& b) { return a.rank < b.rank; });
-      for (std::size_t i = 0; i < high; ++i) put(i, found_[i]);
-      return;
+    if (high > few_keys) return sort_many(high, ranks, values);
+    std::uint32_t places[few_keys];
+    places_in_order(found_.data(), high, places);
+    for (std::size_t i = 0; i < high; ++i) {
+      ranks[places[i]] = found_[i];
+      values[places[i]] = amounts_[i];
     }
-    std::uint32_t keys[few_keys], places[few_keys];
-    for (std::size_t i = 0; i < high; ++i) keys[i] = found_[i].rank;
-    places_in_order(keys, high, places);
-    for (std::size_t i = 0; i < high; ++i) put(places[i], found_[i]);
+  }
+
+  [[gnu::noinline]] void sort_many(std::size_t high, std::uint32_t* ranks, float* values) {
+    many_.clear();
+    for (std::size_t i = 0; i < high; ++i) many_.emplace_back(found_[i], amounts_[i]);
+    std::sort(many_.begin(), many_.end());
+    for (std::size_t i = 0; i < high; ++i) {
+      ranks[i] = many_[i].first;
+      values[i] = many_[i].second;
+    }
   }
 };
 
@@ -73,8 +87,10 @@ class Splits {
   Splits(const Rows& rows, const Separation& separation) : order_(separation.order()) {
     constexpr std::size_t ranks_ahead = 8;
     const auto entries = static_cast<std::size_t>(rows.indptr[rows.size] - rows.indptr[0]);
-    ranks_.resize(entries + Splitter::room);
-    values_.resize(entries + Splitter::room);
+    ranks_.reset(new std::uint32_t[entries + Splitter::room]);
+    values_.reset(new float[entries + Splitter::room]);
+    std::fill_n(&ranks_[entries], Splitter::room, 0u);
+    std::fill_n(&values_[entries], Splitter::room, 0.0f);
     rows_.resize(rows.size);
     Splitter splitter;
     std::size_t first = 0;
@@ -93,8 +109,8 @@ class Splits {
 
  private:
   std::size_t order_;
-  std::vector<std::uint32_t> ranks_;  // of all rows, one after the other
-  std::vector<float> values_;
+  std::unique_ptr<std::uint32_t[]> ranks_;  // of all rows, one after the other
+  std::unique_ptr<float[]> values_;
   std::vector<Split> rows_;
 };
 

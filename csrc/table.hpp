@@ -17,7 +17,8 @@ namespace pqr {
 // Values by feature, in chunks. Where features come thick, a chunk is a plain array;
 // where they come thinner, its values are packed; the rest stay in a hash table. So
 // memory follows what was seen: a single row with index 2^32-1 costs one entry, and
-// dense numbering costs one load.
+// dense numbering costs one load. The arrays of the first chunks lie side by side: as long as none
+// of them is missing, where a value is can be computed.
 template <class T>
 class Table {
  public:
@@ -40,13 +41,25 @@ class Table {
     return found ? found : add(key, moved);
   }
 
+  // The array of the first keys, if all of these lie there: they never move. Keys rise.
+  T* front(const std::uint32_t* keys, std::size_t size) const {
+    return size == 0 || keys[size - 1] < in_front_ ? front_.data() : nullptr;
+  }
+
   enum class Where { arrays, packed, other };
 
-  // Asks for the values of many keys. `visit` is given the position and the place of each that lies
-  // in an array, and so will not move. Says where all of them are, or the worst of them: of those
-  // that are packed it could only ask for the group that says where they are.
+  // Asks for the values of many keys, which rise. `visit` is given the position and the place of
+  // each that lies in an array, and so will not move. Says where all of them are, or the worst of
+  // them: of those that are packed it could only ask for the group that says where they are.
   template <class Visit>
   Where prefetch(const std::uint32_t* keys, std::size_t size, Visit visit) const {
+    if (T* const first = front(keys, size)) {
+      for (std::size_t i = 0; i < size; ++i) {
+        fetch(first + keys[i]);
+        visit(i, first + keys[i]);
+      }
+      return Where::arrays;
+    }
     const Place* const places = places_.data();
     const std::size_t chunks = places_.size();
     Where where = Where::arrays;
@@ -72,6 +85,19 @@ class Table {
   // Asks for the value where `prefetch` has asked for the group.
   void prefetch_packed(std::uint32_t key) const {
     if (Chunk* packed = place_of(key).packed) Packed<T>::prefetch(packed->group(key), key);
+  }
+
+  // Makes arrays of all chunks up to that of this key, if it is one of the first. Voids pointers to
+  // values outside of arrays.
+  void cover(std::uint32_t key) {
+    if (key < in_front_ || key >= front_chunks * chunk_size) return;
+    const std::uint32_t last = key >> chunk_bits;
+    if (last >= places_.size()) places_.resize(last + 1);
+    for (std::uint32_t chunk = in_front_ >> chunk_bits; chunk <= last; ++chunk) {
+      if (!places_[chunk].array) make_array(chunk);
+    }
+    unhash();
+    extend_front();
   }
 
   // In no order.
@@ -109,9 +135,12 @@ class Table {
   static constexpr std::uint32_t packed_at = 64;
   static constexpr std::uint32_t array_of_few_at = 16;
   static constexpr std::uint32_t much_hashed = 1u << 15;  // a megabyte or so
+  static constexpr std::uint32_t front_chunks = 1024;     // four million keys
 
   Arena arena_;
-  std::vector<Place> places_;  // by chunk
+  Stretch<T> front_;            // where those of the first chunks lie that are arrays
+  std::uint32_t in_front_ = 0;  // all smaller keys lie there
+  std::vector<Place> places_;   // by chunk
   Packed<T> packed_;
   HashTable<T> sparse_;
   mutable T last_{};  // of key 2^32-1, which the hash table cannot hold
@@ -146,9 +175,8 @@ class Table {
     if (Chunk* packed = place_of(key).packed) {
       if (!fills_array(packed->used())) return packed_.add(*packed, key, arena_, moved);
       moved = true;
-      T* array = packed_.array(packed, arena_);
-      ++arrays_;
-      places_[key >> chunk_bits] = {array, nullptr};
+      T* const array = make_array(key >> chunk_bits);
+      extend_front();
       return array + (key & chunk_mask);
     }
     if (key == HashTable<T>::none) {
@@ -165,6 +193,52 @@ class Table {
     return sparse_.make(key, moved);
   }
 
+  // The array of a chunk, with its values but for those that are hashed.
+  T* make_array(std::uint32_t chunk) {
+    const bool first = chunk < front_chunks;
+    if (first && !front_.data()) front_ = Stretch<T>(std::size_t{front_chunks} * chunk_size);
+    T* const array =
+        first && front_.data() ? front_.data() + chunk * chunk_size : packed_.array(arena_);
+    if (Chunk* packed = places_[chunk].packed) packed_.move(packed, array);
+    places_[chunk] = {array, nullptr};
+    ++arrays_;
+    if (first && front_.data()) enlarge(chunk);
+    return array;
+  }
+
+  // Chunks whose arrays share a large page get one once half of them are arrays.
+  void enlarge(std::uint32_t chunk) {
+    constexpr auto sharing = static_cast<std::uint32_t>(front_.large_page / sizeof(T) / chunk_size);
+    const std::uint32_t first = chunk / sharing * sharing;
+    std::uint32_t arrays = 0;
+    for (std::uint32_t c = first; c < first + sharing && c < places_.size(); ++c) {
+      arrays += places_[c].array != nullptr;
+    }
+    if (arrays == sharing / 2) front_.enlarge(front_.data() + first * chunk_size);
+  }
+
+  // Puts what is hashed where it belongs now. Returns how many stay.
+  std::uint32_t unhash() {
+    std::uint32_t left = 0;
+    sparse_.each([&](std::uint32_t key, const T&) {
+      const Place place = place_of(key);
+      left += !place.array && !place.packed;
+    });
+    HashTable<T> rest;
+    rest.reserve(left);
+    std::swap(rest, sparse_);
+    bool moved = false;
+    rest.each([&](std::uint32_t key, const T& value) { *make(key, moved) = value; });
+    return left;
+  }
+
+  void extend_front() {
+    while (in_front_ >> chunk_bits < places_.size() && front_.data() &&
+           places_[in_front_ >> chunk_bits].array == front_.data() + in_front_) {
+      in_front_ += chunk_size;
+    }
+  }
+
   // Takes the chunks that have filled up out of the hash table. The last chunk stays there: the
   // value of key 2^32-1 is beside it.
   void settle() {
@@ -172,31 +246,22 @@ class Table {
     chunks.reserve(sparse_.used());
     sparse_.each([&](std::uint32_t key, const T&) { chunks.push_back(key >> chunk_bits); });
     std::sort(chunks.begin(), chunks.end());
-    std::uint32_t left = 0;
     for (auto first = chunks.begin(); first != chunks.end();) {
       const auto last = std::upper_bound(first, chunks.end(), *first);
       const auto used = static_cast<std::uint32_t>(last - first);
       const bool array = fills_array(used);
-      if ((used < packed_at && !array) || *first == HashTable<T>::none >> chunk_bits) {
-        left += used;
-      } else {
+      if ((used >= packed_at || array) && *first != HashTable<T>::none >> chunk_bits) {
         if (*first >= places_.size()) places_.resize(*first + 1);
-        Place& place = places_[*first];
         if (array) {
-          place.array = packed_.array(arena_);
-          ++arrays_;
+          make_array(*first);
         } else {
-          place.packed = packed_.chunk(arena_);
+          places_[*first].packed = packed_.chunk(arena_);
         }
       }
       first = last;
     }
-    HashTable<T> rest;
-    rest.reserve(left);
-    std::swap(rest, sparse_);
-    bool moved = false;
-    rest.each([&](std::uint32_t key, const T& value) { *make(key, moved) = value; });
-    settle_at_ = std::max(array_of_few_at, 2 * left);
+    settle_at_ = std::max(array_of_few_at, 2 * unhash());
+    extend_front();
   }
 };
 

@@ -30,12 +30,17 @@ struct Value {
 template <class T>
 class Pair {
  public:
-  Pair(std::uint32_t array_at, std::uint32_t few_arrays) : table_(array_at, few_arrays) {}
+  Pair(std::uint32_t array_at, std::uint32_t few_arrays, bool covers = false)
+      : table_(array_at, few_arrays), covers_(covers) {}
 
   // A row of rising keys: makes them all, and writes through the pointers.
   void learn(std::vector<std::uint32_t> keys) {
     std::sort(keys.begin(), keys.end());
     keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+    if (covers_ && written_ % 7 == 0) table_.cover(keys[keys.size() / 2]);
+    if (T* const first = table_.front(keys.data(), keys.size())) {
+      for (const std::uint32_t key : keys) settled_[key] = first + key;
+    }
     table_.prefetch(keys.data(), keys.size(),
                     [&](std::size_t i, T* place) { settled_[keys[i]] = place; });
     std::vector<T*> places(keys.size());
@@ -90,6 +95,7 @@ class Pair {
   std::map<std::uint32_t, T> map_;
   std::map<std::uint32_t, T*> settled_;  // places that must not move
   std::uint32_t written_ = 0;
+  bool covers_;
 };
 template <class T>
 int Pair<T>::failed = 0;
@@ -104,6 +110,7 @@ template <class T>
 int run(std::uint32_t array_at, std::uint32_t few_arrays) {
   const Shape shapes[] = {
       {0, 10'000, 3'000, 20},            // until nearly all occur
+      {4'100'000, 200'000, 500, 9},      // to the end of the front and beyond
       {0, last, 1'000, 10},              // far apart
       {5'000'000, 100'000, 5'000, 12},   // in between
       {last - 5'000, 5'001, 2'000, 12},  // at the end, with 2^32-1
@@ -114,18 +121,21 @@ int run(std::uint32_t array_at, std::uint32_t few_arrays) {
   const auto below = [&](std::uint32_t end) { return static_cast<std::uint32_t>(random()) % end; };
   Pair<T> mixed(array_at, few_arrays);
   mixed.learn({last});  // before its chunk fills up
+  Pair<T> covered(array_at, few_arrays, true);
   for (const Shape& shape : shapes) {
     Pair<T> alone(array_at, few_arrays);
     for (std::uint32_t r = 0; r < shape.rows; ++r) {
       std::vector<std::uint32_t> keys(below(shape.most) + 1);
       for (std::uint32_t& key : keys) key = shape.first + below(shape.range);
       alone.learn(keys);
-      mixed.learn(std::move(keys));
+      mixed.learn(keys);
+      covered.learn(std::move(keys));
       if ((r & (r - 1)) == 0) alone.check();
     }
     alone.check();
     mixed.check();
   }
+  covered.check();
   // In order, as a model is loaded.
   Pair<T> rising(array_at, few_arrays);
   for (std::uint32_t key = 0; key < 40'000; key += 1 + below(1 + key / 4096)) {
