@@ -69,7 +69,7 @@ bool Difacto::learn_row(const Row& row, Scratch& scratch, double label, float we
 double Difacto::margin_row(const Row& row, Scratch& scratch) const {
   Coordinates& c = scratch.coordinates;
   gather(row, c);
-  const double linear = weigh_slots(avx2_, settings_.linear.each(), c);
+  const double linear = weigh_slots<true>(avx2_, settings_.linear.each(), c);
   scratch.terms.clear();
   for (std::size_t i = 0; i < row.size; ++i) {
     if (c.w[i] == 0.0f) continue;  // masked, not dropped

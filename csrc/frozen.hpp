@@ -34,19 +34,16 @@ class Frozen {
         nothing_(static_cast<std::uint32_t>(features)),
         pairs_(nothing_ + 1),
         shared_(pairs_ + triangle(static_cast<std::uint32_t>(separation.order()))),
-        weights_(size(features, separation.order())) {}
+        weights_(memory_.take<float>(size(features, separation.order()))) {}
 
   static std::size_t size(std::size_t features, std::size_t order) {
     return features + 1 + triangle(order) + order;
   }
 
-  void set_linear(std::uint32_t feature, float weight) {
-    if (feature < nothing_) weights_[feature] = weight;
-  }
-  void set_pair(std::uint32_t i, std::uint32_t j, float weight) {
-    weights_[pairs_ + triangle(j) + i] = weight;
-  }
-  void set_shared(std::uint32_t rank, float weight) { weights_[shared_ + rank] = weight; }
+  // Of all features that have weights, of all pairs of rank j, and of all ranks.
+  float* linear() { return weights_; }
+  float* pairs(std::uint32_t j) { return weights_ + pairs_ + triangle(j); }
+  float* shared() { return weights_ + shared_; }
 
   // As Model::margin: how many rows have a finite margin, from the first one on.
   std::size_t margin(const Rows& batch, double* margins) const {
@@ -73,7 +70,8 @@ class Frozen {
   double bias_;
   bool avx2_;
   std::uint32_t nothing_, pairs_, shared_;  // where in weights_ they are
-  std::vector<float> weights_;
+  Arena memory_;
+  float* weights_;
 
   template <class Size>
   static Size triangle(Size side) {
@@ -83,7 +81,7 @@ class Frozen {
   // w x of `lanes` coordinates. `place` says where in weights_ each is.
   template <class Place>
   PQR_ALWAYS_INLINE Lanes products(Place place, const float* x) const {
-    const auto w = [place, weights = weights_.data()](std::size_t l)
+    const auto w = [place, weights = weights_](std::size_t l)
                        PQR_ALWAYS_INLINE { return weights[place(l)]; };
     Lanes values;
     std::memcpy(&values, x, sizeof values);
@@ -99,7 +97,7 @@ class Frozen {
         if (r + linear_ahead < batch.size) {
           const Row coming = batch[r + linear_ahead];
           for (std::size_t i = 0; i < coming.size; ++i) {
-            fetch(weights_.data() + place(coming.indices[i]));
+            fetch(weights_ + place(coming.indices[i]));
           }
         }
         const Row row = batch[r];
@@ -127,20 +125,22 @@ class Frozen {
   }
 
   std::size_t margin_all(const Rows& batch, double* margins) const {
-    std::array<Planned, ahead + 1> planned;
-    for (std::size_t t = 0; t < batch.size + ahead; ++t) {
-      if (t + ranks_ahead < batch.size) separation_.prefetch(batch[t + ranks_ahead]);
-      if (t < batch.size) plan(batch[t], planned[t % planned.size()]);
-      if (t < ahead) continue;
-      const std::size_t r = t - ahead;
-      margins[r] = bias_ + sum(planned[r % planned.size()]);
-      if (!std::isfinite(margins[r])) return r;
-    }
-    return batch.size;
+    return vectorised(avx2_, [=](auto) PQR_ALWAYS_INLINE {
+      std::array<Planned, ahead + 1> planned;
+      for (std::size_t t = 0; t < batch.size + ahead; ++t) {
+        if (t + ranks_ahead < batch.size) separation_.prefetch(batch[t + ranks_ahead]);
+        if (t < batch.size) plan(batch[t], planned[t % planned.size()]);
+        if (t < ahead) continue;
+        const std::size_t r = t - ahead;
+        margins[r] = bias_ + sum(planned[r % planned.size()]);
+        if (!std::isfinite(margins[r])) return r;
+      }
+      return batch.size;
+    });
   }
 
   // The coordinates of a row, in the order of Model::fill_places.
-  void plan(const Row& row, Planned& planned) const {
+  PQR_ALWAYS_INLINE void plan(const Row& row, Planned& planned) const {
     Expansion& e = planned.expansion;
     e.expand(row, separation_, rule_);
     const std::size_t size = row.size + e.interactions();
@@ -149,50 +149,46 @@ class Frozen {
       planned.places.resize(with_room(size));
       planned.x.resize(planned.places.size());
     }
-    vectorised(avx2_, [&](auto) PQR_ALWAYS_INLINE {
-      std::uint32_t* place = planned.places.data();
-      float* x = planned.x.data();
-      for (std::size_t i = 0; i < row.size; ++i) {
-        place[i] = std::min(row.indices[i], nothing_);
-        x[i] = row.values[i];
+    std::uint32_t* place = planned.places.data();
+    float* x = planned.x.data();
+    for (std::size_t i = 0; i < row.size; ++i) {
+      place[i] = std::min(row.indices[i], nothing_);
+      x[i] = row.values[i];
+    }
+    place += row.size;
+    x += row.size;
+    const std::size_t high = e.high;
+    const std::uint32_t* ranks = e.ranks;
+    const float *values = e.values, scale = e.scale;
+    // Of weights that lie at `ranks` from the first one. By eights, as fill().
+    const auto add = [&](std::uint32_t first, std::size_t count, float factor) PQR_ALWAYS_INLINE {
+      for (std::size_t i = 0; i < count; i += lanes) {
+        write(place + i, first + read_as<Vector<std::uint32_t, lanes>>(ranks + i));
+        write(x + i, read_as<Lanes>(values + i) * factor);
       }
-      place += row.size;
-      x += row.size;
-      const std::uint32_t* ranks = e.ranks;
-      const float* values = e.values;
-      for (std::size_t b = 1; b < e.high; ++b) {
-        fill(place, b,
-             [=, first = pairs_ + triangle(ranks[b])](std::size_t a) { return first + ranks[a]; });
-        fill(x, b, [=, value = values[b] * e.scale](std::size_t a) { return values[a] * value; });
-        place += b;
-        x += b;
-      }
-      if (e.shared) {
-        fill(place, e.high, [=, first = shared_](std::size_t a) { return first + ranks[a]; });
-        fill(x, e.high,
-             [=, share = e.low_sum * e.scale](std::size_t a) { return values[a] * share; });
-      }
-      for (std::size_t i = size; i < planned.padded; ++i) {
-        planned.places[i] = nothing_;
-        planned.x[i] = 0.0f;
-      }
-    });
+      place += count;
+      x += count;
+    };
+    for (std::size_t b = 1; b < high; ++b) {
+      add(pairs_ + triangle(ranks[b]), b, values[b] * scale);
+    }
+    if (e.shared) add(shared_, high, e.low_sum * scale);
+    std::fill_n(place, lanes, nothing_);
+    std::fill_n(x, lanes, 0.0f);
     const bool few = shared_ - pairs_ <= few_pairs;
     const std::size_t fetched = few ? row.size : planned.padded;
-    for (std::size_t i = 0; i < fetched; ++i) fetch(weights_.data() + planned.places[i]);
+    for (std::size_t i = 0; i < fetched; ++i) fetch(weights_ + planned.places[i]);
   }
 
   // The same sum as that of weigh_slots(), of weights that go straight into a vector.
-  double sum(const Planned& planned) const {
-    return vectorised(avx2_, [&](auto) PQR_ALWAYS_INLINE {
-      Lanes part = {};
-      for (std::size_t i = 0; i < planned.padded; i += lanes) {
-        const std::uint32_t* places = planned.places.data() + i;
-        part += products([=](std::size_t l) PQR_ALWAYS_INLINE { return places[l]; },
-                         planned.x.data() + i);
-      }
-      return sum_of_parts(part);
-    });
+  PQR_ALWAYS_INLINE double sum(const Planned& planned) const {
+    Lanes part = {};
+    for (std::size_t i = 0; i < planned.padded; i += lanes) {
+      const std::uint32_t* places = planned.places.data() + i;
+      part += products([=](std::size_t l) PQR_ALWAYS_INLINE { return places[l]; },
+                       planned.x.data() + i);
+    }
+    return sum_of_parts(part);
   }
 };
 

@@ -89,8 +89,9 @@ struct Coming {
 };
 
 // Takes the slots from their places and returns the sum of w x, where w = weight(slot). In between
-// it asks for what is coming. `Each` is an optimizer as one coordinate sees it.
-template <class Machine, class Each>
+// it asks for what is coming. `Each` is an optimizer as one coordinate sees it. Slots, weights and
+// the largest |x| are kept in the coordinates where a step needs them.
+template <bool keeps, class Machine, class Each>
 PQR_ALWAYS_INLINE inline double weigh_slots(Machine machine, Each each, Coordinates& c,
                                             Coming coming = {}) {
   return vectorised(machine, [each, coming, &c](auto at_a_time) PQR_ALWAYS_INLINE {
@@ -112,22 +113,39 @@ PQR_ALWAYS_INLINE inline double weigh_slots(Machine machine, Each each, Coordina
         const Slot<Floats> slots =
             take<width>([from = places + at](int l) PQR_ALWAYS_INLINE { return from[l]; });
         const Floats weights = each.weight(slots), values = read<width>(x + at);
+        part[p] += weights * values;
+        if constexpr (!keeps) continue;
         write(z + at, slots.z);
         write(root_n + at, slots.root_n);
         write(w + at, weights);
-        part[p] += weights * values;
         const Bits magnitudes = (Bits)magnitude(values);
         most = magnitudes > most ? magnitudes : most;
       }
     }
     for (std::size_t i = size; i < coming.size; ++i) fetch(coming.places[i]);
-    std::int32_t bits[width], largest = 0;
-    std::memcpy(bits, &most, sizeof bits);
-    for (const std::int32_t one : bits) largest = std::max(largest, one);
-    std::memcpy(&c.largest, &largest, sizeof largest);
+    if constexpr (keeps) {
+      std::int32_t bits[width], largest = 0;
+      std::memcpy(bits, &most, sizeof bits);
+      for (const std::int32_t one : bits) largest = std::max(largest, one);
+      std::memcpy(&c.largest, &largest, sizeof largest);
+    }
     float parts[lanes];
     std::memcpy(parts, part, sizeof parts);
     return sum_of_parts(parts);
+  });
+}
+
+// The weights of many slots that lie side by side.
+template <class Each>
+void weigh_all(bool avx2, Each each, const Slot<float>* slots, std::size_t size, float* weights) {
+  vectorised(avx2, [=](auto at_a_time) PQR_ALWAYS_INLINE {
+    constexpr std::size_t width = at_a_time;
+    const std::size_t whole = size / width * width;
+    for (std::size_t i = 0; i < whole; i += width) {
+      const auto from = [first = slots + i](int l) PQR_ALWAYS_INLINE { return first + l; };
+      write(weights + i, each.weight(take<width>(from)));
+    }
+    for (std::size_t i = whole; i < size; ++i) weights[i] = each.weight(slots[i]);
   });
 }
 
@@ -136,14 +154,15 @@ template <class Each>
 std::size_t count_nonzeros(bool avx2, Each each, const Slot<float>* slots, std::size_t size) {
   return vectorised(avx2, [=](auto at_a_time) PQR_ALWAYS_INLINE {
     constexpr std::size_t width = at_a_time;
-    std::size_t i = 0, count = 0;
+    const std::size_t whole = size / width * width;
+    std::size_t count = 0;
     Vector<std::int32_t, width> counts = {};
-    for (; i + width <= size; i += width) {
+    for (std::size_t i = 0; i < whole; i += width) {
       const auto from = [first = slots + i](int l) PQR_ALWAYS_INLINE { return first + l; };
       counts -= each.weight(take<width>(from)) != 0.0f;
     }
     for (std::size_t l = 0; l < width; ++l) count += static_cast<std::size_t>(counts[l]);
-    for (; i < size; ++i) count += each.weight(slots[i]) != 0.0f;
+    for (std::size_t i = whole; i < size; ++i) count += each.weight(slots[i]) != 0.0f;
     return count;
   });
 }

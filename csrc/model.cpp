@@ -159,7 +159,7 @@ PQR_ALWAYS_INLINE inline std::size_t Model::margin_linear(Machine machine, const
     prefetch(batch, r, done, ahead);
     Fetched& fetched = ahead.fetched[r % ahead.fetched.size()];
     collect_linear(batch[r], fetched, Find{*this});
-    margins[r] = weigh(machine, chosen, fetched.coordinates, Coming{});
+    margins[r] = weigh<false>(machine, chosen, fetched.coordinates, Coming{});
     if (!std::isfinite(margins[r])) return r;
   }
   return batch.size;
@@ -193,11 +193,11 @@ PQR_ALWAYS_INLINE inline bool Model::learn_row(Machine machine, Optimizer& chose
   if (weight == 0.0f) {
     meanwhile();
     collect(Find{*this});
-    margin = weigh(machine, chosen, c, coming);
+    margin = weigh<false>(machine, chosen, c, coming);
     return std::isfinite(margin);
   }
   collect(Make{*this});
-  margin = weigh(machine, chosen, c, coming.first());
+  margin = weigh<true>(machine, chosen, c, coming.first());
   return step<Loss>(machine, chosen, row, c, coming.rest(), label, weight, margin, meanwhile);
 }
 
@@ -215,7 +215,7 @@ bool Model::learn_newcomers(Optimizer& chosen, Planned& planned, double label, f
   planned.expansion.expand(row, separation_, rule_);
   fill_places(avx2_, Fetched{}, planned);
   collect(planned, Make{*this});
-  weigh(avx2_, chosen, planned.coordinates, Coming{});
+  weigh<true>(avx2_, chosen, planned.coordinates, Coming{});
   const bool learned =
       step<Loss>(avx2_, chosen, row, planned.coordinates, {}, label, weight, margin, [] {});
   if (!learned) separation_.cut(order);
@@ -226,7 +226,7 @@ template <class Machine, class Optimizer>
 PQR_ALWAYS_INLINE inline double Model::margin_row(Machine machine, const Optimizer& chosen,
                                                   Planned& row, const Planned& coming) const {
   collect(row, Find{*this});
-  return weigh(machine, chosen, row.coordinates, coming.coming());
+  return weigh<false>(machine, chosen, row.coordinates, coming.coming());
 }
 
 template <class Machine>
@@ -332,10 +332,10 @@ void Model::collect(Planned& planned, Slots slots) {
   }
 }
 
-template <class Machine, class Optimizer>
+template <bool keeps, class Machine, class Optimizer>
 PQR_ALWAYS_INLINE inline double Model::weigh(Machine machine, const Optimizer& chosen,
                                              Coordinates& c, Coming coming) const {
-  const double sum = weigh_slots(machine, chosen.each(), c, coming);
+  const double sum = weigh_slots<keeps>(machine, chosen.each(), c, coming);
   return settings_.bias ? chosen.bias().weight(bias) + sum : sum;
 }
 

@@ -165,7 +165,7 @@ class Model {
   static void collect_linear(const Row& row, Fetched& fetched, Slots slots);
   template <class Slots>
   static void collect(Planned& planned, Slots slots);
-  template <class Machine, class Optimizer>
+  template <bool keeps, class Machine, class Optimizer>
   double weigh(Machine machine, const Optimizer& optimizer, Coordinates& coordinates,
                Coming coming) const;
   template <class Loss, class Machine, class Optimizer, class Meanwhile>

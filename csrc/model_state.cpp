@@ -114,7 +114,8 @@ std::size_t Model::count(Block block, Of of) const {
   std::size_t count = 0;
   const auto add = [&](const Slot<float>* slots, std::size_t size) { count += of(slots, size); };
   if (block == Block::linear) {
-    linear_.each([&](const Slot<float>& slot) { add(&slot, 1); });
+    linear_.each_run(
+        [&](std::uint32_t, const Slot<float>* slots, std::size_t size) { add(slots, size); });
   } else if (block == Block::pair) {
     pair_.each_run(add);
   } else {
@@ -189,18 +190,26 @@ std::optional<Frozen> Model::freeze(const Rows& batch) const {
   std::visit(
       [&](const auto& chosen) {
         const auto one = chosen.each();
-        each_slot(Block::linear, [&](std::uint32_t feature, const Slot<float>& slot) {
-          frozen.set_linear(feature, one.weight(slot));
+        const auto weigh = [&](const Slot<float>* slots, std::size_t many, float* weights) {
+          weigh_all(avx2_, one, slots, many, weights);
+        };
+        const std::size_t features = next_feature;
+        linear_.each_run([&](std::uint32_t first, const Slot<float>* slots, std::size_t many) {
+          if (first < features)
+            weigh(slots, std::min(many, features - first), frozen.linear() + first);
         });
         for (std::uint32_t j = 0; j < order; ++j) {
+          float* const weights = frozen.pairs(j);
+          if (const Slot<float>* row = pair_.array(j)) {
+            weigh(row, j, weights);
+            continue;
+          }
           pair_.each_of_row(j, [&](std::uint32_t i, const Slot<float>& slot) {
-            frozen.set_pair(i, j, one.weight(slot));
+            weights[i] = one.weight(slot);
             return true;
           });
         }
-        each_slot(Block::shared, [&](std::uint32_t rank, const Slot<float>& slot) {
-          frozen.set_shared(rank, one.weight(slot));
-        });
+        weigh(shared_.data(), order, frozen.shared());
       },
       optimizer);
   return frozen;

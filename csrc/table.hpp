@@ -103,10 +103,25 @@ class Table {
   // In no order.
   template <class Visit>
   void each(Visit visit) const {
-    const auto value_only = [&](std::uint32_t, T& value) { visit(value); };
-    for (const Place& place : places_) each_of(place, value_only);
-    sparse_.each(value_only);
-    visit(last_);
+    each_run([&](std::uint32_t, T* values, std::size_t size) {
+      std::for_each(values, values + size, visit);
+    });
+  }
+
+  // Those of keys that follow each other at a time, where they lie side by side.
+  template <class Visit>
+  void each_run(Visit visit) const {
+    const auto one = [&](std::uint32_t key, T& value) { visit(key, &value, std::size_t{1}); };
+    for (std::size_t c = 0; c < places_.size(); ++c) {
+      const auto first = static_cast<std::uint32_t>(c << chunk_bits);
+      if (places_[c].array) {
+        visit(first, places_[c].array, std::size_t{chunk_size});
+      } else {
+        each_of(places_[c], [&](std::uint32_t i, T& value) { one(first + i, value); });
+      }
+    }
+    sparse_.each(one);
+    one(HashTable<T>::none, last_);
   }
 
   // In order of key.
