@@ -95,16 +95,16 @@ class Stretch {
   static_assert(std::is_trivially_copyable_v<T>);
 
   Stretch() = default;
-  explicit Stretch(std::size_t size) : memory_(nullptr, Unmap{size * sizeof(T) + large_page}) {
-    void* memory = mmap(nullptr, memory_.get_deleter().bytes, PROT_READ | PROT_WRITE,
+  explicit Stretch(std::size_t size) {
+    const std::size_t bytes = size * sizeof(T) + large_page;  // one to align
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return;
-    memory_.reset(memory);
-    const auto first = reinterpret_cast<std::uintptr_t>(memory);
-    data_ = reinterpret_cast<T*>((first + large_page - 1) / large_page * large_page);
+    const auto first = reinterpret_cast<std::uintptr_t>(memory) + large_page - 1;
+    data_ = {reinterpret_cast<T*>(first / large_page * large_page), Unmap{memory, bytes}};
   }
 
-  T* data() const { return data_; }
+  T* data() const { return data_.get(); }
 
   // Has one large page, where the system has them, take the place of the small ones from here on.
   // They may be in use.
@@ -117,11 +117,11 @@ class Stretch {
 
  private:
   struct Unmap {
+    void* memory = nullptr;
     std::size_t bytes = 0;
-    void operator()(void* memory) const { munmap(memory, bytes); }
+    void operator()(T*) const { munmap(memory, bytes); }
   };
-  std::unique_ptr<void, Unmap> memory_;
-  T* data_ = nullptr;  // starts a large page
+  std::unique_ptr<T, Unmap> data_;
 };
 
 // Zeroed memory for arrays that live as long as their owner. Nothing is touched before it is used,

@@ -195,8 +195,8 @@ std::optional<Frozen> Model::freeze(const Rows& batch) const {
         };
         const std::size_t features = next_feature;
         linear_.each_run([&](std::uint32_t first, const Slot<float>* slots, std::size_t many) {
-          if (first < features)
-            weigh(slots, std::min(many, features - first), frozen.linear() + first);
+          if (first >= features) return;
+          weigh(slots, std::min(many, features - first), frozen.linear() + first);
         });
         for (std::uint32_t j = 0; j < order; ++j) {
           float* const weights = frozen.pairs(j);
