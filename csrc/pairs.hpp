@@ -97,7 +97,7 @@ class PairTable {
   // How many pairs of a block may be hashed before it becomes an array: none of the most frequent
   // ranks, few of those that come next, then as many as take an eighth of the array's memory.
   static constexpr std::uint32_t few_ranks = 4096, some_ranks = 2 * few_ranks;
-  static constexpr std::size_t one_in_some = 128, one_in_many = 16;
+  static constexpr std::size_t one_in_some = 64, one_in_many = 16;
 
   struct Block {
     T* first = nullptr;         // the array, once it is one
