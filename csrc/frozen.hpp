@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "avx2.hpp"
@@ -34,16 +35,16 @@ class Frozen {
         nothing_(static_cast<std::uint32_t>(features)),
         pairs_(nothing_ + 1),
         shared_(pairs_ + triangle(static_cast<std::uint32_t>(separation.order()))),
-        weights_(memory_.take<float>(size(features, separation.order()))) {}
+        weights_(new float[size(features, separation.order())]()) {}
 
   static std::size_t size(std::size_t features, std::size_t order) {
     return features + 1 + triangle(order) + order;
   }
 
   // Of all features that have weights, of all pairs of rank j, and of all ranks.
-  float* linear() { return weights_; }
-  float* pairs(std::uint32_t j) { return weights_ + pairs_ + triangle(j); }
-  float* shared() { return weights_ + shared_; }
+  float* linear() { return weights_.get(); }
+  float* pairs(std::uint32_t j) { return weights_.get() + pairs_ + triangle(j); }
+  float* shared() { return weights_.get() + shared_; }
 
   // As Model::margin: how many rows have a finite margin, from the first one on.
   std::size_t margin(const Rows& batch, double* margins) const {
@@ -70,8 +71,7 @@ class Frozen {
   double bias_;
   bool avx2_;
   std::uint32_t nothing_, pairs_, shared_;  // where in weights_ they are
-  Arena memory_;
-  float* weights_;
+  std::unique_ptr<float[]> weights_;        // from the heap, which keeps it for the next call
 
   template <class Size>
   static Size triangle(Size side) {
@@ -81,7 +81,7 @@ class Frozen {
   // w x of `lanes` coordinates. `place` says where in weights_ each is.
   template <class Place>
   PQR_ALWAYS_INLINE Lanes products(Place place, const float* x) const {
-    const auto w = [place, weights = weights_](std::size_t l)
+    const auto w = [place, weights = weights_.get()](std::size_t l)
                        PQR_ALWAYS_INLINE { return weights[place(l)]; };
     Lanes values;
     std::memcpy(&values, x, sizeof values);
@@ -97,7 +97,7 @@ class Frozen {
         if (r + linear_ahead < batch.size) {
           const Row coming = batch[r + linear_ahead];
           for (std::size_t i = 0; i < coming.size; ++i) {
-            fetch(weights_ + place(coming.indices[i]));
+            fetch(weights_.get() + place(coming.indices[i]));
           }
         }
         const Row row = batch[r];
@@ -177,7 +177,7 @@ class Frozen {
     std::fill_n(x, lanes, 0.0f);
     const bool few = shared_ - pairs_ <= few_pairs;
     const std::size_t fetched = few ? row.size : planned.padded;
-    for (std::size_t i = 0; i < fetched; ++i) fetch(weights_ + planned.places[i]);
+    for (std::size_t i = 0; i < fetched; ++i) fetch(weights_.get() + planned.places[i]);
   }
 
   // The same sum as that of weigh_slots(), of weights that go straight into a vector.
