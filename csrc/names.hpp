@@ -20,24 +20,29 @@ class Names {
   std::uint64_t next_feature() const { return next_feature_; }
 
   // nullptr when nobody has that name.
-  const std::uint32_t* find(std::string_view name) const { return find(name, hash(name)); }
+  const std::uint32_t* find(std::string_view name) const {
+    const std::uint32_t mixed = hash(name);
+    return find(name, mixed, first_like(mixed));
+  }
 
-  // The same in three parts, so that many names can be on their way at once: the bucket, the record
-  // that it points to, and the comparison.
+  // The same in three parts, so that many names can be on their way at once: where its bucket
+  // should be, the record of the bucket that looks like it, and the comparison.
   std::uint32_t prefetch(std::string_view name) const {
     const std::uint32_t mixed = hash(name);
-    if (!buckets_.empty()) fetch(&buckets_[mixed & mask_]);
+    fetch(&buckets_[mixed & mask_]);
     return mixed;
   }
-  void prefetch_record(std::uint32_t mixed) const {
-    if (buckets_.empty()) return;
-    const Bucket& bucket = buckets_[mixed & mask_];
-    if (bucket.record != none) fetch(words_.data() + bucket.record);
+  std::size_t prefetch_record(std::uint32_t mixed, std::size_t length) const {
+    const std::size_t at = first_like(mixed);
+    if (const std::uint32_t record = buckets_[at].record; record != none) {
+      fetch(words_.data() + record);
+      fetch(words_.data() + record + words_of(length) - 1);  // perhaps in the next line
+    }
+    return at;
   }
-  const std::uint32_t* find(std::string_view name, std::uint32_t mixed) const {
-    if (buckets_.empty()) return nullptr;
-    const Bucket& bucket = buckets_[place(name, mixed)];
-    return bucket.record == none ? nullptr : &words_[bucket.record];
+  const std::uint32_t* find(std::string_view name, std::uint32_t mixed, std::size_t at) const {
+    const std::uint32_t record = buckets_[place(name, mixed, at)].record;
+    return record == none ? nullptr : &words_[record];
   }
 
   // Empty when the feature has no name.
@@ -50,7 +55,7 @@ class Names {
   bool add(std::uint32_t index, std::string_view name) {
     if (2 * (size() + 1) > buckets_.size()) grow();
     const auto mixed = hash(name);
-    Bucket& bucket = buckets_[place(name, mixed)];
+    Bucket& bucket = buckets_[place(name, mixed, first_like(mixed))];
     bool moved = false;
     std::uint32_t* record = by_index_.make(index, moved);
     if (bucket.record != none || *record != none) return false;
@@ -80,13 +85,13 @@ class Names {
 
   std::vector<std::uint32_t> words_{0};  // records: the index, the length, the bytes of the name
   std::size_t size_ = 0;
-  std::vector<Bucket> buckets_;    // at most half of them taken
-  std::size_t mask_ = 0;           // their number less one
-  Table<std::uint32_t> by_index_;  // records
+  std::vector<Bucket> buckets_ = std::vector<Bucket>(16);  // at most half of them taken
+  std::size_t mask_ = 15;                                  // their number, a power of two, less one
+  Table<std::uint32_t> by_index_;                          // records
   std::uint64_t next_feature_ = 0;
 
   std::uint32_t keep(std::uint32_t index, std::string_view name) {
-    const std::size_t record = words_.size(), more = 2 + (name.size() + 3) / 4;
+    const std::size_t record = words_.size(), more = words_of(name.size());
     if (record + more > 0xFFFFFFFFu) throw std::length_error("names take more than 16 GB");
     words_.resize(record + more);
     words_[record] = index;
@@ -94,6 +99,9 @@ class Names {
     name.copy(reinterpret_cast<char*>(&words_[record] + 2), name.size());
     return static_cast<std::uint32_t>(record);
   }
+
+  // Of the record of a name of so many bytes.
+  static std::size_t words_of(std::size_t length) { return 2 + (length + 3) / 4; }
 
   std::string_view name_in(std::uint32_t record) const {
     return {reinterpret_cast<const char*>(&words_[record] + 2), words_[record + 1]};
@@ -144,17 +152,23 @@ class Names {
     return word<std::uint64_t>(p + last) == word<std::uint64_t>(q + last);
   }
 
-  // Where the name is, or where it would go.
-  std::size_t place(std::string_view name, std::uint32_t mixed) const {
-    std::size_t at = mixed & mask_;
-    for (; buckets_[at].record != none; at = (at + 1) & mask_) {
-      if (buckets_[at].hash == mixed && same(name_in(buckets_[at].record), name)) break;
+  // The first bucket from `at` on that has this hash, or is free.
+  std::size_t like(std::uint32_t mixed, std::size_t at) const {
+    while (buckets_[at].record != none && buckets_[at].hash != mixed) at = (at + 1) & mask_;
+    return at;
+  }
+  std::size_t first_like(std::uint32_t mixed) const { return like(mixed, mixed & mask_); }
+
+  // Where the name is, or where it would go, from a bucket like it on.
+  std::size_t place(std::string_view name, std::uint32_t mixed, std::size_t at) const {
+    while (buckets_[at].record != none && !same(name_in(buckets_[at].record), name)) {
+      at = like(mixed, (at + 1) & mask_);
     }
     return at;
   }
 
   void grow() {
-    std::vector<Bucket> smaller(buckets_.empty() ? 16 : 2 * buckets_.size());
+    std::vector<Bucket> smaller(2 * buckets_.size());
     smaller.swap(buckets_);
     mask_ = buckets_.size() - 1;
     for (const Bucket& bucket : smaller) {

@@ -326,6 +326,18 @@ def test_new_names_do_not_meet_the_numbers_beside_them() -> None:
     assert Separation.top_k(rows, 10).counts.tolist() == [2, 1, 1, 1, 1]
 
 
+def test_names_that_share_a_hash_are_told_apart() -> None:
+    """Of these, six pairs share all 32 bits of it."""
+    names = [f"feature {number}" for number in range(300_000)]
+    model = LR()
+    for _ in range(2):  # as new names, and as known ones
+        for first in range(0, len(names), 1000):
+            model.learn_one(dict.fromkeys(names[first : first + 1000], 1.0), 1)
+    assert len({model.names.find(name) for name in names}) == len(model.names) == len(names)
+    assert model.names.find("feature 300000") is None
+    assert model.nonzeros()["linear"] == len(names)
+
+
 def test_a_number_that_a_name_has_taken_is_refused() -> None:
     model = LR(loss="squared")
     model.learn_many([{1: 1.0}, {"a": 1.0}], [1.0, 1.0])
