@@ -88,16 +88,25 @@ class Shared {
   }
 
   std::size_t margin(const Rows& rows, double* margins) const {
+    return margin(rows, margins, [](double*, std::size_t) {});
+  }
+
+  // `then` is given the margins of each part, by the thread that has made them.
+  template <class Then>
+  std::size_t margin(const Rows& rows, double* margins, Then then) const {
+    const auto with = [&](auto margin_of) {
+      return in_parts(rows.size, [&](std::size_t first, std::size_t last) {
+        const std::size_t done = margin_of(rows.part(first, last - first), margins + first);
+        then(margins + first, done);
+        return done;
+      });
+    };
     if constexpr (freezes<Model>) {
       if (const auto frozen = read([&](const Model& model) { return model.freeze(rows); })) {
-        return in_parts(rows.size, [&](std::size_t first, std::size_t last) {
-          return frozen->margin(rows.part(first, last - first), margins + first);
-        });
+        return with([&](const Rows& part, double* out) { return frozen->margin(part, out); });
       }
     }
-    return in_parts(rows.size, [&](std::size_t first, std::size_t last) {
-      return margin_part(rows.part(first, last - first), margins + first);
-    });
+    return with([&](const Rows& part, double* out) { return margin_part(part, out); });
   }
 
   // All else, with the model to oneself or among readers.

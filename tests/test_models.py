@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import oracle
 import pqrlearn
 from pqrlearn import LR, PQR, QR, Batch, Counts, Ftrl, Ogd, Separation, learners
-from pqrlearn.errors import HyperError, RowError
+from pqrlearn.errors import HyperError, RefusedRow, RowError
 from pqrlearn.hyper import Optimizer
 from pqrlearn.learners.base import Learner
 from strategies import (
@@ -310,6 +310,25 @@ def test_many_rows_are_predicted_as_few_are(order: int, optimizer: Any) -> None:
     model.learn_many(seen)
     few = [model.margin_many(every.part(r, r + 1)) for r in range(rows)]
     np.testing.assert_array_equal(model.margin_many(every), np.concatenate(few))
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("rows", [30, 30_000])
+def test_predictions_are_linked_margins_however_many(rows: int, loss: Any) -> None:
+    """Of many rows, each thread links what it has predicted; one that is refused ends them."""
+    random = np.random.default_rng(rows)
+    dense = 0.01 * random.normal(size=(rows, 3))
+    batch = Batch.from_csr(scipy.sparse.csr_matrix(dense), dense[:, 0] > 0)
+    model = LR(loss, Ftrl(alpha=100.0))  # values are small, so weights are large
+    model.learn_many(batch)
+    margins = model.margin_many(batch)
+    expected = margins if loss == "squared" else 1 / (1 + np.exp(-margins))
+    np.testing.assert_allclose(model.predict_many(batch), expected, rtol=1e-12)
+    dense[-1] = 3e38
+    batch = Batch.from_csr(scipy.sparse.csr_matrix(dense))
+    with pytest.raises(RefusedRow, match=f"row {rows - 1}: its values are too large") as refused:
+        model.predict_many(batch)
+    np.testing.assert_array_equal(refused.value.margins, margins[:-1])
 
 
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])

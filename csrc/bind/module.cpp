@@ -73,6 +73,8 @@ nb::class_<Learner> learner(nb::module_& m, const char* name) {
            "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert())
       .def("margin", &Learner::margin, "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert())
+      .def("predict", &Learner::predict, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "values"_a.noconvert())
       .def("learn_dict", &Learner::learn_dict, "x"_a, "label"_a, "weight"_a)
       .def("margin_dict", &Learner::margin_dict, "x"_a)
       .def("predict_dict", &Learner::predict_dict, "x"_a)
@@ -95,7 +97,7 @@ NB_MODULE(_core, m) {
   m.def("make_rows", &make_rows, "indptr"_a.noconvert(), "indices"_a.noconvert(),
         "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());
   m.def("check_targets", &check_targets, "loss"_a, "labels"_a.noconvert(), "weights"_a.noconvert());
-  m.def("link", &link_all, "loss"_a, "margins"_a.noconvert());
+  m.def("link", &link_array, "loss"_a, "margins"_a.noconvert());
   m.def("sum_clicks", &sum_clicks, "margins"_a.noconvert(), "labels"_a.noconvert(),
         "weights"_a.noconvert());
   m.def("bin_clicks", &bin_clicks, "bins"_a.noconvert(), "reach"_a, "margins"_a.noconvert(),

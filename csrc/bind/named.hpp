@@ -77,13 +77,14 @@ class Named {
   // The margins of all rows, or of those before one whose margin is not finite.
   Out<double> margin(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
                      const In<float>& values) const {
-    const Rows rows = view(indptr, indices, values);
-    std::vector<double> margins(rows.size);
-    {
-      nb::gil_scoped_release release;
-      margins.resize(model_.margin(rows, margins.data()));
-    }
-    return give(std::move(margins));
+    return margins(view(indptr, indices, values), [](double*, std::size_t) {});
+  }
+
+  // Their predictions.
+  Out<double> predict(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
+                      const In<float>& values) const {
+    return margins(view(indptr, indices, values),
+                   [this](double* margins, std::size_t size) { link_all(loss_, margins, size); });
   }
 
   // Dicts are read under the GIL, which also guards the names and the scratch row. A value's own
@@ -133,6 +134,16 @@ class Named {
  protected:
   Loss loss_;
   Shared<Core> model_;
+
+  template <class Then>
+  Out<double> margins(const Rows& rows, Then then) const {
+    std::vector<double> margins(rows.size);
+    {
+      nb::gil_scoped_release release;
+      margins.resize(model_.margin(rows, margins.data(), then));
+    }
+    return give(std::move(margins));
+  }
 
   Out<double> learn_rows(const Rows& rows) {
     check_each_target(loss_, rows.labels, rows.weights, rows.size);

@@ -142,13 +142,18 @@ inline Loss loss_named(const std::string& name) {
 }
 
 // Turns margins into predictions, where they are.
-inline void link_all(const std::string& loss, const InOut<double>& margins) {
+inline void link_all(Loss loss, double* margins, std::size_t size) {
+  for (std::size_t r = 0; r < size; ++r) margins[r] = link(loss, margins[r]);
+}
+
+// The same, with all cores.
+inline void link_array(const std::string& loss, const InOut<double>& margins) {
   const Loss chosen = loss_named(loss);
   double* const at = margins.data();
   const std::size_t size = margins.size();
   nb::gil_scoped_release release;
   in_parts(size, [&](std::size_t first, std::size_t last) {
-    for (std::size_t r = first; r < last; ++r) at[r] = link(chosen, at[r]);
+    link_all(chosen, at + first, last - first);
     return last - first;
   });
 }

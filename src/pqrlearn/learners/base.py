@@ -73,7 +73,12 @@ class Learner(ABC):
         return self._linked(self.learn_margins(as_batch(X, y, weights)))
 
     def predict_many(self, X: RowsLike) -> FloatArray:
-        return self._linked(self.margin_many(X))
+        if _are_dicts(X):
+            return self._linked(self.margin_many(X))
+        return self._batch_predictions(as_batch(X))
+
+    def _batch_predictions(self, batch: Batch) -> FloatArray:
+        return self._linked(self.batch_margins(batch))
 
     def margin_many(self, X: RowsLike) -> FloatArray:
         """The raw scores; predictions are their link."""
@@ -238,6 +243,11 @@ class NativeLearner(Learner):
     def batch_margins(self, batch: Batch) -> FloatArray:
         margins = self._model.margin(batch.indptr, batch.indices, batch.values)
         return _complete(margins, batch)
+
+    def _batch_predictions(self, batch: Batch) -> FloatArray:
+        predictions: FloatArray = self._model.predict(batch.indptr, batch.indices, batch.values)
+        complete = len(predictions) == len(batch)  # else its margins say why not
+        return predictions if complete else super()._batch_predictions(batch)
 
     def learn_margins(self, batch: Batch) -> FloatArray:
         try:
