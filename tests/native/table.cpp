@@ -2,17 +2,32 @@
 // value of its own, and pointers hold for as long as they should. test_table.py builds and runs it.
 //
 // Exit codes: 0 done, otherwise the number of the check that failed.
+//
+// With REFUSE_ADDRESSES the system grants none that have no memory yet.
 
-#include "table.hpp"
+#include <sys/mman.h>
+
+#include <cstddef>
+
+#ifdef REFUSE_ADDRESSES
+constexpr bool refuses = true;
+static void* granted(void* at, std::size_t size, int access, int flags, int file, off_t from) {
+  return flags & MAP_NORESERVE ? MAP_FAILED : mmap(at, size, access, flags, file, from);
+}
+#define mmap granted
+#else
+constexpr bool refuses = false;
+#endif
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <map>
 #include <random>
 #include <utility>
 #include <vector>
+
+#include "table.hpp"
 
 namespace {
 
@@ -39,6 +54,7 @@ class Pair {
     keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
     if (covers_ && written_ % 7 == 0) table_.cover(keys[keys.size() / 2]);
     if (T* const first = table_.front(keys.data(), keys.size())) {
+      require(9, !refuses);
       for (const std::uint32_t key : keys) settled_[key] = first + key;
     }
     table_.prefetch(keys.data(), keys.size(),
