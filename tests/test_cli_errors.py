@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -273,6 +274,16 @@ def test_bad_rows_are_counted_and_kept_once_however_many_passes(
     given = ["--on-bad-row", "skip", "--bad-rows", kept, "-o", tmp_path / "model.pqr"]
     check_skipped(run("train", dirty, "--passes", 2, *given), dirty)
     assert kept.read_bytes().splitlines() == BAD
+
+
+def test_rows_that_only_the_model_refuses_are_kept_as_well(tmp_path: Path) -> None:
+    path, kept = tmp_path / "rows.svm", tmp_path / "bad.svm"
+    path.write_bytes(b"1 1:1\n0:2 1:3e38 2:1\nrubbish\n1 2:1\n0 2:2e38 # too large\n")
+    given = ["--on-bad-row", "skip", "--bad-rows", kept, "-o", tmp_path / "model.pqr", "--json"]
+    result = run("train", path, "--passes", 2, *given)
+    assert (result.code, json.loads(result.out)["bad_rows"]) == (0, 3)
+    rubbish, *large = kept.read_bytes().splitlines()
+    assert (rubbish, large) == (b"rubbish", [b"0:2 1:3e+38 2:1", b"0 2:2e+38"])
 
 
 def test_nothing_but_bad_rows_is_an_error(tmp_path: Path) -> None:

@@ -58,10 +58,11 @@ class RowError(DataError):
 class RefusedRow(RowError):
     """A row that a model cannot take; the rows before it in its batch have been.
 
-    `row` is its place in the batch, `margins` are those of the rows before.
+    `row` is its place in the batch, `alone` a Batch of it; `margins` are those of the rows before.
     """
 
     row: int
+    alone: Any
     margins: Any
 
 

@@ -24,6 +24,7 @@ from pqrlearn.files import check_writable, room_beside
 from pqrlearn.learners import LEARNERS, PQR, load
 from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import Pass, finite, learn, peak_memory
+from pqrlearn.readers import format_batch
 from pqrlearn.rows import Batch
 from pqrlearn.separation import Counts, Separation, at_most, enterable, first_rows
 
@@ -109,16 +110,16 @@ class _Run:
         self.progress = self._start(files, resumed.progress if resumed else None)
         self.start = self.progress
         loss = resumed.loss if resumed else given["loss"] or "logistic"
-        keep: IO[bytes] | None = None
+        self._keep_bad: IO[bytes] | None = None
         if given["bad_rows"]:
-            keep = stack.enter_context(open(given["bad_rows"], "wb"))  # noqa: SIM115
+            self._keep_bad = stack.enter_context(open(given["bad_rows"], "wb"))  # noqa: SIM115
         again = self.progress.passes > 1 and not all(map(is_cache, files))
         room = stack.enter_context(room_beside(Path(given["output"]))) if again else None
         self.inputs = Inputs(
             files,
             clicks=loss == "logistic",
             on_bad_row=given["on_bad_row"],
-            keep_bad=keep,
+            keep_bad=self._keep_bad,
             room=room,
         )
         self.learner = resumed or new_learner(given, loss, self._separation)
@@ -189,8 +190,15 @@ class _Run:
                     skip_refused=skip_refused,
                 )
             if self.progress.rows > before:  # a checkpoint may be of the last row
+                if not self.results:
+                    self._keep_refused(result)
                 self.results[number + 1] = result
             self.progress = Progress(self.progress.inputs, self.progress.passes, number + 1)
+
+    def _keep_refused(self, result: Pass) -> None:
+        """Rows that only the model refuses, behind those that could not be read."""
+        if self._keep_bad is not None:
+            self._keep_bad.writelines(format_batch(error.alone) for error in result.refused)
 
     @property
     def _quiet(self) -> bool:

@@ -305,7 +305,8 @@ def _complete(margins: FloatArray, batch: Batch) -> FloatArray:
     head = "" if batch.lines is not None else f"row {row}: "
     at = {"path": batch.source, "line": line, "byte": None if line is None else 1}
     error = RefusedRow(head + _core.TOO_LARGE, **at)  # type: ignore[arg-type]
-    error.row, error.margins = row, margins
+    alone = batch.part(row, row + 1).take(np.array([0]))  # a copy: a part would keep all others
+    error.row, error.alone, error.margins = row, alone, margins
     raise error
 
 
