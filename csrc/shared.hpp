@@ -1,5 +1,6 @@
 // A model that one thread may teach while others read. A reader sees the model
 // between two rows, never half of a row: it waits for the slice being learned.
+// Who reads in several steps holds the model, so that all of them see the same.
 #pragma once
 
 #include <algorithm>
@@ -81,10 +82,26 @@ class Shared {
   explicit Shared(std::in_place_t, Parts&&... parts) : model_(std::forward<Parts>(parts)...) {}
 
   std::size_t learn(const Rows& rows, double* margins) {
+    return learn(rows, margins, [](auto wait) { wait(); });
+  }
+
+  // `patiently` is given the waiting that there is to do while the model is held.
+  template <class Patiently>
+  std::size_t learn(const Rows& rows, double* margins, Patiently patiently) {
     return in_slices(rows, margins, [&](const Rows& slice, double* out) {
-      const Alone alone(*this);
-      return model_.learn(slice, out);
+      return once_free(patiently, [&] { return model_.learn(slice, out); });
     });
+  }
+
+  // Nothing is learned from hold() to release(), and nobody else holds the model; reading goes on.
+  void hold() {
+    holders_.lock();
+    const Alone alone(*this);
+    held_ = true;
+  }
+  void release() {
+    held_ = false;
+    holders_.unlock();
   }
 
   std::size_t margin(const Rows& rows, double* margins) const {
@@ -129,6 +146,8 @@ class Shared {
   Model model_;
   mutable std::shared_mutex mutex_;
   mutable Turnstile turnstile_;
+  std::atomic<bool> held_{false};
+  Turnstile holders_;  // and those who learn, once they have found the model held
 
   // The lock lets readers pass a waiting writer, so both queue for it.
   struct Alone {
@@ -147,6 +166,18 @@ class Shared {
     }
     ~Among() { of.mutex_.unlock_shared(); }
   };
+
+  template <class Patiently, class Work>
+  auto once_free(Patiently patiently, Work work) {
+    {
+      const Alone alone(*this);
+      if (!held_) return work();
+    }
+    patiently([&] { holders_.lock(); });
+    const std::lock_guard turn(holders_, std::adopt_lock);
+    const Alone alone(*this);
+    return work();
+  }
 
   std::size_t margin_part(const Rows& rows, double* margins) const {
     return in_slices(rows, margins, [&](const Rows& slice, double* out) {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 import scipy.sparse
 
 import pqrlearn
-from pqrlearn import LR, PQR, QR, Batch, Counts, Ftrl, Ogd, Separation, learners
+from pqrlearn import LR, PQR, QR, Batch, Counts, Ftrl, Ogd, Separation
 from pqrlearn.errors import HyperError, RefusedRow, RowError
 from pqrlearn.learners.base import Learner
 from strategies import nonzero_weights, random_batch
@@ -192,25 +191,15 @@ def test_a_large_order_costs_what_is_used() -> None:
     assert len(model.to_bytes()) < 2_000_000
 
 
-def model_of_many_pairs() -> tuple[PQR, Batch, set[tuple[int, int]]]:
-    """With its rows and their pairs.
-
-    Enough for pages that a second thread makes, for a state that two threads copy, and for a file
-    that is written in parts.
-    """
+def test_a_model_of_many_pairs_in_large_pages_is_saved_whole(tmp_path: Path) -> None:
+    """Enough for pages that a thread makes, a state that two threads copy, a file in parts."""
     order, rng = 8192, np.random.default_rng(3)
     rows = [(rng.choice(order, 30, replace=False), np.ones(30)) for _ in range(1000)]
     rows += [([0, i], [1.0, 1.0]) for i in range(1, order)]
     batch = Batch.from_rows(rows, labels=rng.integers(0, 2, len(rows)))
-    separation = Separation.top_k(Batch.from_rows([(range(order), [1.0] * order)]), order)
-    model = PQR(separation)
+    model = PQR(Separation.top_k(Batch.from_rows([(range(order), [1.0] * order)]), order))
     model.learn_many(batch)
     met = {(min(a, b), max(a, b)) for row, _ in rows for a in row for b in row if a != b}
-    return model, batch, met
-
-
-def test_a_model_of_many_pairs_in_large_pages_is_saved_whole(tmp_path: Path) -> None:
-    model, batch, met = model_of_many_pairs()
     features, weights = model.weights("pair")
     assert set(map(tuple, features.tolist())) == met
     assert model.nonzeros()["pair"] == np.count_nonzero(weights)
@@ -219,41 +208,6 @@ def test_a_model_of_many_pairs_in_large_pages_is_saved_whole(tmp_path: Path) -> 
     assert again.to_bytes() == model.to_bytes()
     model.save(tmp_path / "model.pqr")
     assert (tmp_path / "model.pqr").read_bytes() == model.to_bytes()
-
-
-def test_pairs_learned_while_a_model_is_saved_are_saved_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They would not fit the sizes that the file begins with, so it is begun again."""
-    model, *_ = model_of_many_pairs()
-    met = model.nonzeros()["pair"]
-
-    class Overtaken(learners.pqr._PairsInParts):
-        def tensors(self) -> Any:
-            model.learn_one({7000: 1.0, 7001: 1.0, 7002: 1.0, 7003: 1.0}, 1)
-            return super().tensors()
-
-    monkeypatch.setattr(learners.pqr, "_PairsInParts", Overtaken)
-    model.save(tmp_path / "model.pqr")
-    assert model.nonzeros()["pair"] > met
-    assert (tmp_path / "model.pqr").read_bytes() == model.to_bytes()
-    assert os.listdir(tmp_path) == ["model.pqr"]
-
-
-def test_a_rank_that_comes_while_a_model_is_saved_does_not_spoil_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = QR()
-    model.learn_one({1: 1.0, 2: 1.0}, 1)
-
-    class Overtaken(learners.pqr._PairsInParts):
-        def tensors(self) -> Any:
-            model.learn_one({3: 1.0, 4: 1.0}, 1)
-            return super().tensors()
-
-    monkeypatch.setattr(learners.pqr, "_PairsInParts", Overtaken)
-    model.save(tmp_path / "model.pqr")
-    assert pqrlearn.load(tmp_path / "model.pqr").nonzeros()["linear"] == 4
 
 
 def test_a_long_row_behind_one_that_is_refused_leaves_room_for_all() -> None:

@@ -1,4 +1,4 @@
-"""One thread learns while others predict: what readers see, and that nothing races.
+"""One thread learns while others predict or save: what readers see, and that nothing races.
 
 The native core runs under ThreadSanitizer in a program of its own, tests/native/threads.cpp; the
 same program without the lock must be caught, which shows that the sanitizer sees what it should.
@@ -12,13 +12,14 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pqrlearn import LR, PQR, QR, Batch, Ftrl, Ogd, Separation
+from pqrlearn import FM, LR, PQR, QR, Batch, DiFacto, Ftrl, Ogd, Separation
 from pqrlearn.learners.base import Learner
 from strategies import as_dicts, random_batch
 
@@ -161,6 +162,59 @@ def test_a_prediction_sees_the_model_between_two_rows(make: Any, how: str) -> No
     assert model.to_bytes() == twin.to_bytes()
 
 
+def repeated(batch: Batch, times: int) -> Batch:
+    size = batch.indptr[-1]
+    starts = np.concatenate([batch.indptr[:-1] + size * n for n in range(times)])
+    columns = (batch.indices, batch.values, batch.labels, batch.weights)
+    return Batch(np.append(starts, times * size), *(np.tile(column, times) for column in columns))
+
+
+SAVED = MAKE | {
+    "fm": lambda: FM("squared", rank=2),
+    "difacto": lambda: DiFacto("squared"),
+}
+
+
+@pytest.mark.parametrize("make", SAVED.values(), ids=SAVED.keys())
+@pytest.mark.parametrize("how", ["file", "bytes"])
+def test_what_is_saved_is_the_model_between_two_rows(make: Any, how: str, tmp_path: Path) -> None:
+    """As many rows, learned by another model, make the same bytes."""
+    model, twin = make(), make()
+    ones = np.ones_like(ROWS.weights)  # or `rows` would not count all of them
+    many = repeated(replace(ROWS, weights=ones), 20)
+
+    def saved() -> bytes:
+        if how == "bytes":
+            return model.to_bytes()
+        path = tmp_path / f"{threading.get_ident()}.model"
+        model.save(path)
+        return path.read_bytes()
+
+    with Readers(2, saved) as readers:
+        model.learn_many(many)
+    assert readers.errors == []
+    assert len(readers.seen) > 3
+    for rows, data in sorted((type(model).from_bytes(data).rows, data) for data in readers.seen):
+        twin.learn_many(many.part(twin.rows, rows))
+        assert twin.to_bytes() == data
+
+
+def test_a_model_may_be_saved_while_names_are_learned() -> None:
+    model, twin = LR("squared"), LR("squared")
+    rows = [{"site": str(i % 7), "price": i % 3, "user": f"u{i}"} for i in range(600)]
+    with Readers(1, model.to_bytes) as readers:
+        for n, x in enumerate(rows):
+            model.learn_one(x, 1.0)
+            if n % 20 == 0:
+                time.sleep(0.001)  # readers come in anywhere among the next ones
+    assert readers.errors == []
+    assert len(readers.seen) > 3
+    for count, data in sorted((LR.from_bytes(data).rows, data) for data in readers.seen):
+        for x in rows[twin.rows : count]:
+            twin.learn_one(x, 1.0)
+        assert twin.to_bytes() == data
+
+
 def test_names_may_be_learned_while_others_are_read() -> None:
     model, twin = LR("squared"), LR("squared")
     probe = {"site": "0", "price": 2.0, "never": "seen"}
@@ -214,13 +268,6 @@ def test_names_outlive_the_keys_that_a_value_takes_away() -> None:
     names = [*(f"name {k}" for k in range(30)), "the one that clears"]
     expected = [f"row {n}, {name}" for n in range(20) for name in names]
     assert sorted(model.name_of(i) for i in range(len(expected))) == sorted(expected)
-
-
-def repeated(batch: Batch, times: int) -> Batch:
-    size = batch.indptr[-1]
-    starts = np.concatenate([batch.indptr[:-1] + size * n for n in range(times)])
-    columns = (batch.indices, batch.values, batch.labels, batch.weights)
-    return Batch(np.append(starts, times * size), *(np.tile(column, times) for column in columns))
 
 
 def test_readers_do_not_keep_the_learner_waiting() -> None:

@@ -78,6 +78,8 @@ nb::class_<Learner> learner(nb::module_& m, const char* name) {
       .def("learn_dict", &Learner::learn_dict, "x"_a, "label"_a, "weight"_a)
       .def("margin_dict", &Learner::margin_dict, "x"_a)
       .def("predict_dict", &Learner::predict_dict, "x"_a)
+      .def("hold", &Learner::hold)
+      .def("release", &Learner::release)
       .def_prop_rw("next_feature", &Learner::next_feature, &Learner::set_next_feature)
       .def_prop_rw("rows", &Learner::rows, &Learner::set_rows)
       .def_prop_rw("names", &Learner::names, &Learner::set_names);

@@ -95,9 +95,12 @@ class Named {
     DictRow dict = std::move(scratch_);
     dict.read(x, names_, next_feature());
     double margin = 0.0;
-    if (model_.learn(dict.labelled(label, static_cast<float>(weight)), &margin) == 0) {
-      refuse(too_large);
-    }
+    const auto without_gil = [](auto wait) {
+      nb::gil_scoped_release release;  // whoever holds the model needs it
+      wait();
+    };
+    const Rows row = dict.labelled(label, static_cast<float>(weight));
+    if (model_.learn(row, &margin, without_gil) == 0) refuse(too_large);
     if (static_cast<float>(weight) > 0.0f) dict.keep(names_);
     scratch_ = std::move(dict);
     return link(loss_, margin);
@@ -110,6 +113,13 @@ class Named {
     scratch_ = std::move(dict);
     return margin;
   }
+
+  // Between them nothing is learned.
+  void hold() {
+    nb::gil_scoped_release release;
+    model_.hold();
+  }
+  void release() { model_.release(); }
 
   double predict_dict(nb::handle x) { return link(loss_, margin_dict(x)); }
 

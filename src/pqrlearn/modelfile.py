@@ -47,10 +47,6 @@ class InParts:
 Writable = Mapping[str, npt.NDArray[Any] | InParts]
 
 
-class Changed(Exception):
-    """A part does not fit: what is being written has changed since its shape was said."""
-
-
 def to_bytes(kind: str, settings: Settings, tensors: Tensors) -> bytes:
     file = io.BytesIO()
     _write(file, kind, settings, tensors)

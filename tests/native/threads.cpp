@@ -1,8 +1,9 @@
-// One thread learns while others predict and split rows, for ThreadSanitizer. test_threads.py
+// One thread learns while others predict, hold the model and split rows, for ThreadSanitizer. test_threads.py
 // builds and runs it twice: as it is, which must be silent, and with PQR_NO_LOCK, where the same
 // threads share a bare model and a race must be reported.
 //
-// Exit codes: 0 done, 1 a prediction was not finite, 2 nobody predicted while it learned.
+// Exit codes: 0 done, 1 a prediction was not finite, 2 nobody predicted while it learned, 3 a model
+// that was held has learned.
 
 #include <algorithm>
 #include <atomic>
@@ -28,6 +29,12 @@ struct Model : pqr::Model {
   template <class... Parts>
   explicit Model(std::in_place_t, Parts&&... parts) : pqr::Model(std::forward<Parts>(parts)...) {}
   const pqr::Model& while_it_changes() const { return *this; }
+  template <class Work>
+  auto read(Work work) const {
+    return work(static_cast<const pqr::Model&>(*this));
+  }
+  void hold() {}
+  void release() {}
 };
 #else
 using Model = pqr::Shared<pqr::Model>;
@@ -75,12 +82,28 @@ struct Reader {
   }
 };
 
+// Holds the model, over and over, and looks at it twice.
+bool hold_and_look(Model& model, const std::atomic<bool>& learned) {
+  const auto rows = [](const pqr::Model& of) { return of.rows; };
+  bool same = true;
+  while (!learned) {
+    model.hold();
+    const std::uint64_t before = model.read(rows);
+    std::this_thread::yield();
+    same = same && model.read(rows) == before;
+    model.release();
+  }
+  return same;
+}
+
 int learn_and_read(Model& model, std::size_t size) {
   const pqr::RowBuffer known = some_rows(size), asked = some_rows(100);
   std::atomic<bool> learned{false};
   std::vector<Reader> asking(readers, {model, asked.view(), learned});
   std::vector<std::thread> threads;
   for (Reader& reader : asking) threads.emplace_back([&] { reader.read(); });
+  bool still = true;
+  threads.emplace_back([&] { still = hold_and_look(model, learned); });
 
   std::vector<double> margins(known.rows());
   const pqr::Model& inside = model.while_it_changes();
@@ -105,7 +128,8 @@ int learn_and_read(Model& model, std::size_t size) {
   const auto finite = [](const Reader& reader) { return reader.finite; };
   const auto idle = [](const Reader& reader) { return reader.rounds == 0; };
   if (!std::all_of(asking.begin(), asking.end(), finite)) return 1;
-  return std::all_of(asking.begin(), asking.end(), idle) ? 2 : 0;
+  if (std::all_of(asking.begin(), asking.end(), idle)) return 2;
+  return still ? 0 : 3;
 }
 
 }  // namespace

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -156,25 +157,19 @@ class Learner(ABC):
 
         With `progress`, how far a run has come, the file is a checkpoint.
         """
-        try:
-            self._write(path, progress, self._tensors_in_parts)
-        except modelfile.Changed:  # another thread learns meanwhile
-            self._write(path, progress, self._tensors)
-
-    def _write(
-        self,
-        path: str | os.PathLike[str],
-        progress: dict[str, Any] | None,
-        tensors: Callable[[], modelfile.Writable],
-    ) -> None:
-        all_tensors = {**tensors(), **name_tensors(self.names)}
-        # Settings come last: next_feature must be above all features that are in tensors.
-        settings = self.settings() | ({} if progress is None else {"progress": progress})
-        modelfile.write(path, self.kind, settings, all_tensors)
+        with self._still():
+            settings = self.settings() | ({} if progress is None else {"progress": progress})
+            tensors = {**self._tensors_in_parts(), **name_tensors(self.names)}
+            modelfile.write(path, self.kind, settings, tensors)
 
     def to_bytes(self) -> bytes:
-        tensors = self._tensors() | name_tensors(self.names)
-        return modelfile.to_bytes(self.kind, self.settings(), tensors)
+        with self._still():
+            tensors = self._tensors() | name_tensors(self.names)
+            return modelfile.to_bytes(self.kind, self.settings(), tensors)
+
+    def _still(self) -> AbstractContextManager[None]:
+        """As long as it lasts nothing is learned, so that all that is read fits together."""
+        return nullcontext()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -212,12 +207,20 @@ class Learner(ABC):
 class NativeLearner(Learner):
     """A Learner whose loop is native.
 
-    One thread may learn while others predict; a prediction then sees the model between two rows,
-    never half of a row.
+    One thread may learn while others predict, save or copy: they see the model between two rows,
+    never half of a row. Learning waits while the model is saved or copied.
     """
 
     _model: Any
     """Of the native core: all of them offer the same calls."""
+
+    @contextmanager
+    def _still(self) -> Iterator[None]:
+        self._model.hold()
+        try:
+            yield
+        finally:
+            self._model.release()
 
     def learn_one(self, x: Features, y: float, weight: float = 1.0) -> float:
         try:
