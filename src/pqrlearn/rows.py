@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from hashlib import blake2b
 from typing import Any, cast
 
 import numpy as np
@@ -104,6 +103,8 @@ class Batch:
 
     def digest(self) -> str:
         """A short name of the content: equal rows in equal order, equal digest."""
+        from hashlib import blake2b  # 5 ms and 4 MB that most commands do not need
+
         name = blake2b(digest_size=16)
         for array in (self.indptr, self.indices, self.values, self.labels, self.weights):
             name.update(np.ascontiguousarray(array).data)
