@@ -1,6 +1,6 @@
-// One thread learns while others predict, hold the model and split rows, for ThreadSanitizer. test_threads.py
-// builds and runs it twice: as it is, which must be silent, and with PQR_NO_LOCK, where the same
-// threads share a bare model and a race must be reported.
+// One thread learns while others predict, hold the model and split rows, for ThreadSanitizer.
+// test_threads.py builds and runs it twice: as it is, which must be silent, and with PQR_NO_LOCK,
+// where the same threads share a bare model and a race must be reported.
 //
 // Exit codes: 0 done, 1 a prediction was not finite, 2 nobody predicted while it learned, 3 a model
 // that was held has learned.
