@@ -181,7 +181,7 @@ def test_what_is_saved_is_the_model_between_two_rows(make: Any, how: str, tmp_pa
     """As many rows, learned by another model, make the same bytes."""
     model, twin = make(), make()
     ones = np.ones_like(ROWS.weights)  # or `rows` would not count all of them
-    many = repeated(replace(ROWS, weights=ones), 20)
+    many = repeated(replace(ROWS, weights=ones), 8)
 
     def saved() -> bytes:
         if how == "bytes":
