@@ -81,27 +81,38 @@ class Shared {
   template <class... Parts>
   explicit Shared(std::in_place_t, Parts&&... parts) : model_(std::forward<Parts>(parts)...) {}
 
-  std::size_t learn(const Rows& rows, double* margins) {
-    return learn(rows, margins, [](auto wait) { wait(); });
-  }
+  // How to wait while the model is held: a callable that is given the waiting.
+  static constexpr auto plainly = [](auto wait) { wait(); };
 
-  // `patiently` is given the waiting that there is to do while the model is held.
-  template <class Patiently>
-  std::size_t learn(const Rows& rows, double* margins, Patiently patiently) {
+  template <class Patiently = decltype(plainly)>
+  std::size_t learn(const Rows& rows, double* margins, Patiently patiently = plainly) {
     return in_slices(rows, margins, [&](const Rows& slice, double* out) {
-      return once_free(patiently, [&] { return model_.learn(slice, out); });
+      while (true) {
+        const auto turn = this->turn(patiently);
+        const Alone alone(*this);
+        if (!held_) return model_.learn(slice, out);
+      }
     });
   }
 
   // Nothing is learned from hold() to release(), and nobody else holds the model; reading goes on.
-  void hold() {
-    holders_.lock();
+  template <class Patiently = decltype(plainly)>
+  void hold(Patiently patiently = plainly) {
+    patiently([&] { holders_.lock(); });
     const Alone alone(*this);
     held_ = true;
   }
   void release() {
     held_ = false;
     holders_.unlock();
+  }
+
+  // Waits for it to be released, if it is held; it is not held again before the turn ends.
+  template <class Patiently>
+  std::unique_lock<Turnstile> turn(Patiently patiently) {
+    std::unique_lock turn(holders_, std::defer_lock);
+    if (held_) patiently([&] { turn.lock(); });
+    return turn;
   }
 
   std::size_t margin(const Rows& rows, double* margins) const {
@@ -166,18 +177,6 @@ class Shared {
     }
     ~Among() { of.mutex_.unlock_shared(); }
   };
-
-  template <class Patiently, class Work>
-  auto once_free(Patiently patiently, Work work) {
-    {
-      const Alone alone(*this);
-      if (!held_) return work();
-    }
-    patiently([&] { holders_.lock(); });
-    const std::lock_guard turn(holders_, std::adopt_lock);
-    const Alone alone(*this);
-    return work();
-  }
 
   std::size_t margin_part(const Rows& rows, double* margins) const {
     return in_slices(rows, margins, [&](const Rows& slice, double* out) {

@@ -215,6 +215,27 @@ def test_a_model_may_be_saved_while_names_are_learned() -> None:
         assert twin.to_bytes() == data
 
 
+def test_no_name_is_lost_when_two_threads_learn_while_a_third_saves() -> None:
+    model = LR("squared")
+
+    def learn(who: str) -> None:
+        for n in range(300):
+            model.learn_one({f"{who} {n}": 1.0}, 1.0)
+            if n % 20 == 0:
+                time.sleep(0.001)
+
+    threads = [threading.Thread(target=learn, args=(who,)) for who in ("one", "other")]
+    with Readers(1, model.to_bytes) as readers:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(SECONDS)
+    assert readers.errors == []
+    expected = {f"{who} {n}" for who in ("one", "other") for n in range(300)}
+    assert {model.name_of(feature) for feature in range(600)} == expected
+    assert model.rows == 600
+
+
 def test_names_may_be_learned_while_others_are_read() -> None:
     model, twin = LR("squared"), LR("squared")
     probe = {"site": "0", "price": 2.0, "never": "seen"}

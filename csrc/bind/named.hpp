@@ -59,6 +59,12 @@ struct NamedCounter {
   }
 };
 
+// Waits while others, who hold a model, go on in Python.
+inline constexpr auto without_gil = [](auto wait) {
+  nb::gil_scoped_release release;
+  wait();
+};
+
 // Any native learner with the names of its features. `Core` has learn() and
 // margin() over Rows, and the counts `rows` and `next_feature`.
 template <class Core>
@@ -92,13 +98,10 @@ class Named {
   double learn_dict(nb::handle x, double label, double weight) {
     check_label(0, loss_, label);
     check_weight(0, weight);
+    const auto turn = model_.turn(without_gil);  // now, as what is read must not age
     DictRow dict = std::move(scratch_);
     dict.read(x, names_, next_feature());
     double margin = 0.0;
-    const auto without_gil = [](auto wait) {
-      nb::gil_scoped_release release;  // whoever holds the model needs it
-      wait();
-    };
     const Rows row = dict.labelled(label, static_cast<float>(weight));
     if (model_.learn(row, &margin, without_gil) == 0) refuse(too_large);
     if (static_cast<float>(weight) > 0.0f) dict.keep(names_);
@@ -114,11 +117,8 @@ class Named {
     return margin;
   }
 
-  // Between them nothing is learned.
-  void hold() {
-    nb::gil_scoped_release release;
-    model_.hold();
-  }
+  // Between them nothing is learned. It begins under the GIL, so not while a dict is being learned.
+  void hold() { model_.hold(without_gil); }
   void release() { model_.release(); }
 
   double predict_dict(nb::handle x) { return link(loss_, margin_dict(x)); }
