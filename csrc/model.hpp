@@ -38,9 +38,8 @@ struct BlockState {
   std::vector<float> slots;  // z, root_n of each
 };
 
-// The same of pairs (i, j), in order of (j, i): how many there are of each rank j, and their i.
+// The same of pairs (i, j), in order of (j, i): their i.
 struct PairState {
-  std::vector<std::uint32_t> counts;
   Buffer<std::uint32_t> ranks;
   Buffer<float> slots;
 };
@@ -58,9 +57,10 @@ class Model {
   // The weights, if so many coordinates are to be predicted that copying them pays.
   std::optional<Frozen> freeze(const Rows& batch) const;
 
-  BlockState state(Block block) const;  // of all blocks but pairs
-  std::vector<std::uint32_t> pair_counts(std::size_t first, std::size_t last) const;
-  PairState pairs(std::size_t first, std::size_t last) const;  // of a range of ranks j
+  BlockState state(Block block) const;             // of all blocks but pairs
+  std::vector<std::uint32_t> pair_counts() const;  // of each rank j
+  // Of `size` ranks j from `first` on, as many of each as there were when they were counted.
+  PairState pairs(std::size_t first, std::size_t size, const std::uint32_t* counts) const;
   // False when keys are out of range or do not rise. The block must be untouched.
   bool restore(Block block, const std::uint32_t* keys, const float* slots, std::size_t size);
   // `counts` has one for every rank, and they sum up to the ranks and slots there are.

@@ -66,34 +66,32 @@ BlockState Model::state(Block block) const {
   return state;
 }
 
-std::vector<std::uint32_t> Model::pair_counts(std::size_t first, std::size_t last) const {
-  std::vector<std::uint32_t> counts(last - first);
-  in_halves(first, last, [&](std::size_t from, std::size_t to) {
+std::vector<std::uint32_t> Model::pair_counts() const {
+  std::vector<std::uint32_t> counts(separation_.order());
+  in_halves(0, counts.size(), [&](std::size_t from, std::size_t to) {
     for (std::size_t j = from; j < to; ++j) {
       std::uint32_t count = 0;
       pair_.each_of_row(static_cast<std::uint32_t>(j), [&](std::uint32_t, const auto& slot) {
         count += !is_initial(slot);
         return true;
       });
-      counts[j - first] = count;
+      counts[j] = count;
     }
   });
   return counts;
 }
 
-PairState Model::pairs(std::size_t first, std::size_t last) const {
-  PairState state{pair_counts(first, last), {}, {}};
+PairState Model::pairs(std::size_t first, std::size_t size, const std::uint32_t* counts) const {
   std::vector<std::size_t> ends{0};
-  for (const std::uint32_t count : state.counts) ends.push_back(ends.back() + count);
-  state.ranks = Buffer<std::uint32_t>(ends.back());
-  state.slots = Buffer<float>(2 * ends.back());
+  for (std::size_t n = 0; n < size; ++n) ends.push_back(ends.back() + counts[n]);
+  PairState state{Buffer<std::uint32_t>(ends.back()), Buffer<float>(2 * ends.back())};
   // Every slot is written, and the next one over it if it was in its initial state: in a row that
   // is half full, no predictor guesses which are.
-  in_halves(first, last, [&](std::size_t from, std::size_t to) {
+  in_halves(first, first + size, [&](std::size_t from, std::size_t to) {
     for (std::size_t j = from; j < to; ++j) {
       std::uint32_t* rank = state.ranks.data() + ends[j - first];
       float* slots = state.slots.data() + 2 * ends[j - first];
-      const std::uint32_t* const end = state.ranks.data() + ends[j - first + 1];
+      std::uint32_t* const end = state.ranks.data() + ends[j - first + 1];
       if (rank == end) continue;
       pair_.each_of_row(static_cast<std::uint32_t>(j), [&](std::uint32_t i, const auto& slot) {
         *rank = i;
@@ -103,6 +101,7 @@ PairState Model::pairs(std::size_t first, std::size_t last) const {
         slots += 2 * used;
         return rank != end;
       });
+      for (; rank != end; ++rank, slots += 2) *rank = 0, slots[0] = slots[1] = 0.0f;  // fewer now
     }
   });
   return state;

@@ -210,6 +210,23 @@ def test_a_model_of_many_pairs_in_large_pages_is_saved_whole(tmp_path: Path) -> 
     assert (tmp_path / "model.pqr").read_bytes() == model.to_bytes()
 
 
+def test_pairs_are_handed_out_for_no_other_ranks_than_there_are() -> None:
+    model = PQR(Separation.top_k(SOME_ROWS, 3))
+    model.learn_many(SOME_ROWS)
+    counts = model._model.pair_counts()
+    whole = model._model.pairs(0, counts)
+    parts = [model._model.pairs(first, counts[first : first + 1]) for first in range(3)]
+    for all_of_it, some in zip(whole, zip(*parts, strict=True), strict=True):
+        assert np.array_equal(all_of_it, np.concatenate(some))
+    for first, wrong in ((1, counts), (4, counts[:0]), (0, counts + 1)):
+        with pytest.raises(ValueError, match=r"not there|fewer pairs than were counted"):
+            model._model.pairs(first, wrong)
+    later = counts.copy()
+    later[1] -= 1  # as if one had been learned since
+    ranks, slots = model._model.pairs(0, later)
+    assert (len(ranks), len(slots)) == (later.sum(), later.sum())
+
+
 def test_a_long_row_behind_one_that_is_refused_leaves_room_for_all() -> None:
     """It is prepared, never learned, and what was made for it is used by the rows that follow."""
 

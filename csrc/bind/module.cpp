@@ -167,7 +167,7 @@ NB_MODULE(_core, m) {
       .def("state", &NamedModel::state, "block"_a)
       .def("restore", &NamedModel::restore, "block"_a, "keys"_a.noconvert(), "slots"_a.noconvert())
       .def("pair_counts", &NamedModel::pair_counts)
-      .def("pairs", &NamedModel::pairs, "first"_a, "last"_a)
+      .def("pairs", &NamedModel::pairs, "first"_a, "counts"_a.noconvert())
       .def("restore_pairs", &NamedModel::restore_pairs, "counts"_a.noconvert(),
            "ranks"_a.noconvert(), "slots"_a.noconvert())
       .def("weights", &NamedModel::weights, "slots"_a.noconvert())

@@ -229,23 +229,26 @@ class NamedModel : public Named<Model> {
     std::vector<std::uint32_t> counts;
     {
       nb::gil_scoped_release release;
-      counts = model_.read([](const Model& m) { return m.pair_counts(0, m.separation().order()); });
+      counts = model_.read([](const Model& m) { return m.pair_counts(); });
     }
     return give(std::move(counts));
   }
 
-  // Of ranks j from `first` on, before `last`.
-  nb::tuple pairs(std::size_t first, std::size_t last) const {
+  // Of as many ranks j from `first` on as there are counts.
+  nb::tuple pairs(std::size_t first, const In<std::uint32_t>& counts) const {
     PairState state;
     {
       nb::gil_scoped_release release;
-      state = model_.read([=](const Model& m) {
-        const std::size_t end = std::min(last, m.separation().order());
-        return m.pairs(std::min(first, end), end);
+      state = model_.read([&](const Model& m) {
+        const std::size_t order = m.separation().order(), size = counts.size();
+        if (first > order || size > order - first) refuse("counts of ranks that are not there");
+        for (std::size_t n = 0; n < size; ++n) {
+          if (counts.data()[n] > first + n) refuse("a rank has fewer pairs than were counted");
+        }
+        return m.pairs(first, size, counts.data());
       });
     }
-    return nb::make_tuple(give(std::move(state.counts)), give(std::move(state.ranks)),
-                          give(std::move(state.slots), 2));
+    return nb::make_tuple(give(std::move(state.ranks)), give(std::move(state.slots), 2));
   }
 
   void restore(const std::string& block, const In<std::uint32_t>& keys, const In2<float>& slots) {

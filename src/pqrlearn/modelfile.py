@@ -13,8 +13,9 @@ import mmap
 import os
 import shutil
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,14 +38,16 @@ Tensors = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class InParts:
-    """A tensor that is made part by part while it is written, so that it is never held whole."""
+    """Tensors that are made part by part while they are written, so that they are never held whole.
 
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    parts: Callable[[], Iterable[npt.NDArray[Any]]]
+    Each part has some of every tensor.
+    """
+
+    about: dict[str, tuple[np.dtype[Any], list[int]]]
+    parts: Callable[[], Iterable[Tensors]]
 
 
-Writable = Mapping[str, npt.NDArray[Any] | InParts]
+NO_PARTS = InParts({}, list)
 
 
 def to_bytes(kind: str, settings: Settings, tensors: Tensors) -> bytes:
@@ -53,24 +56,38 @@ def to_bytes(kind: str, settings: Settings, tensors: Tensors) -> bytes:
     return file.getvalue()
 
 
-def write(path: str | os.PathLike[str], kind: str, settings: Settings, tensors: Writable) -> None:
+def write(
+    path: str | os.PathLike[str],
+    kind: str,
+    settings: Settings,
+    tensors: Tensors,
+    in_parts: InParts = NO_PARTS,
+) -> None:
     with written_whole(path) as beside, beside.open("wb", buffering=0) as file:
-        _write(file, kind, settings, tensors)
+        _write(file, kind, settings, tensors, in_parts)
 
 
-def _write(file: IO[bytes], kind: str, settings: Settings, tensors: Writable) -> None:
+def _write(
+    file: IO[bytes],
+    kind: str,
+    settings: Settings,
+    tensors: Tensors,
+    in_parts: InParts = NO_PARTS,
+) -> None:
     """The bytes that safetensors would write, without its copy of all tensors."""
     about = {name: (tensor.dtype, list(tensor.shape)) for name, tensor in tensors.items()}
-    header, order = _header(kind, settings, about)
-    _write_all(file, memoryview(header))
-    for name in order:
-        tensor = tensors[name]
-        for part in tensor.parts() if isinstance(tensor, InParts) else [tensor]:
-            _write_all(file, np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+    header, starts = _header(kind, settings, about | in_parts.about)
+    _write_all(file, 0, memoryview(header))
+    for part in chain([tensors], in_parts.parts()):
+        for name, tensor in part.items():
+            data = np.ascontiguousarray(tensor).reshape(-1).view(np.uint8).data
+            _write_all(file, starts[name], data)
+            starts[name] += len(data)
 
 
-def _write_all(file: IO[bytes], data: memoryview) -> None:
+def _write_all(file: IO[bytes], at: int, data: memoryview) -> None:
     """Pieces, because systems look for large pages to hold large ones; a file may take less."""
+    file.seek(at)
     while data:
         data = data[file.write(data[:_PIECE]) :]
 
@@ -84,30 +101,32 @@ def assemble(
         name: (np.dtype(dtype), [sizes[name] // np.dtype(dtype).itemsize])
         for name, (dtype, _) in columns.items()
     }
-    header, order = _header(kind, settings, about)
+    header, starts = _header(kind, settings, about)
     with path.open("wb") as file:
         file.write(header)
-        for name in order:
+        for name in starts:
             with columns[name][1].open("rb") as column_file:
                 shutil.copyfileobj(column_file, file, 1 << 20)
 
 
 def _header(
     kind: str, settings: Settings, about: dict[str, tuple[np.dtype[Any], list[int]]]
-) -> tuple[bytes, list[str]]:
-    """What comes before the tensors, and the order in which they follow: by type, then name."""
+) -> tuple[bytes, dict[str, int]]:
+    """What comes before the tensors, and where each starts: in order of type, then name."""
     names = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
     types = list(names)
     order = sorted(about, key=lambda name: (types.index(about[name][0]), name))
     header: dict[str, Any] = {"__metadata__": _metadata(kind, settings)}
-    end = 0
+    begins, end = {}, 0
     for name in order:
         dtype, shape = about[name]
-        begin, end = end, end + math.prod(shape) * dtype.itemsize
+        begins[name] = begin = end
+        end += math.prod(shape) * dtype.itemsize
         header[name] = {"dtype": names[dtype], "shape": shape, "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text, order
+    before = struct.pack("<Q", len(text)) + text
+    return before, {name: len(before) + begin for name, begin in begins.items()}
 
 
 def from_bytes(data: bytes, name: str = "<bytes>") -> tuple[str, Settings, Tensors]:

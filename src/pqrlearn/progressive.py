@@ -87,8 +87,10 @@ def _run(
     start = time.perf_counter()
     with _Scorer(metrics) as scorer:
         for whole in batches:
-            batch = whole
-            while len(batch):
+            done, batch = 0, whole
+            while done < len(batch):
+                if done > 0:
+                    batch = batch.part(done, len(batch))
                 try:
                     margins, done = margins_of(batch), len(batch)
                 except RefusedRow as error:
@@ -100,7 +102,6 @@ def _run(
                 if watch is not None and done == len(batch):
                     watch(metrics)
                 scorer.start(margins, batch)
-                batch = batch.part(done, len(batch))
     return Pass(time.perf_counter() - start, metrics.result(), refused)
 
 

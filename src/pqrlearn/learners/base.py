@@ -141,9 +141,9 @@ class Learner(ABC):
     @abstractmethod
     def _tensors(self) -> modelfile.Tensors: ...
 
-    def _tensors_in_parts(self) -> modelfile.Writable:
+    def _tensors_in_parts(self) -> tuple[modelfile.Tensors, modelfile.InParts]:
         """The same, where large ones may be made while they are written."""
-        return self._tensors()
+        return self._tensors(), modelfile.NO_PARTS
 
     @classmethod
     @abstractmethod
@@ -159,8 +159,9 @@ class Learner(ABC):
         """
         with self._still():
             settings = self.settings() | ({} if progress is None else {"progress": progress})
-            tensors = {**self._tensors_in_parts(), **name_tensors(self.names)}
-            modelfile.write(path, self.kind, settings, tensors)
+            tensors, in_parts = self._tensors_in_parts()
+            tensors |= name_tensors(self.names)
+            modelfile.write(path, self.kind, settings, tensors, in_parts)
 
     def to_bytes(self) -> bytes:
         with self._still():

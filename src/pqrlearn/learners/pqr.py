@@ -18,7 +18,6 @@ from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError
 from pqrlearn.hyper import (
     INTERACTION_SCALE,
-    MAX_ORDER,
     Ftrl,
     Optimizer,
     check_interaction_scale,
@@ -77,7 +76,8 @@ class _Linear(NativeLearner):
         if block == "bias":
             return _NOTHING_HIGH, np.array([self._model.bias_weight])
         if block == "pair":
-            counts, lower, slots = self._model.pairs(0, MAX_ORDER)
+            counts = self._model.pair_counts()
+            lower, slots = self._model.pairs(0, counts)
             higher = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
             return self._model.high()[np.stack([lower, higher], axis=1)], self._model.weights(slots)
         keys, slots = self._model.state(block)
@@ -102,14 +102,17 @@ class _Linear(NativeLearner):
     def _tensors(self) -> modelfile.Tensors:
         if "pair" not in self.blocks:
             return self._all_but_pairs()
-        counts, ranks, slots = self._model.pairs(0, MAX_ORDER)
+        counts = self._model.pair_counts()
+        ranks, slots = self._model.pairs(0, counts)
         pairs = {"pair.counts": counts, "pair.ranks": ranks, "pair.slots": slots}
         return self._all_but_pairs() | pairs
 
-    def _tensors_in_parts(self) -> modelfile.Writable:
+    def _tensors_in_parts(self) -> tuple[modelfile.Tensors, modelfile.InParts]:
         if "pair" not in self.blocks:
-            return self._all_but_pairs()
-        return {**self._all_but_pairs(), **_PairsInParts(self._model).tensors()}
+            return self._all_but_pairs(), modelfile.NO_PARTS
+        counts = self._model.pair_counts()
+        tensors = self._all_but_pairs() | {"pair.counts": counts}
+        return tensors, _pairs_in_parts(self._model, counts)
 
     def _all_but_pairs(self) -> modelfile.Tensors:
         tensors: modelfile.Tensors = {"optimizer": np.array(self._model.scalars, np.float64)}
@@ -150,29 +153,22 @@ class _Linear(NativeLearner):
         return self
 
 
-class _PairsInParts:
+def _pairs_in_parts(model: _core.Model, counts: npt.NDArray[np.uint32]) -> modelfile.InParts:
     """The state of pairs for a file, a part at a time: it may be as large as all else."""
+    ends = np.cumsum(counts, dtype=np.int64)
+    pairs = int(ends[-1]) if len(ends) else 0
+    starts = np.searchsorted(ends, np.arange(0, pairs, _PART)).tolist()
 
-    def __init__(self, model: _core.Model) -> None:
-        self._model, self._counts = model, model.pair_counts()
-        ends = np.cumsum(self._counts, dtype=np.int64)
-        self._pairs = int(ends[-1]) if len(ends) else 0
-        starts = np.searchsorted(ends, np.arange(0, self._pairs, _PART)).tolist()
-        self._cuts = [*starts, len(self._counts)]
+    def parts() -> Iterator[modelfile.Tensors]:
+        for first, last in pairwise([*starts, len(counts)]):
+            ranks, slots = model.pairs(first, counts[first:last])
+            yield {"pair.ranks": ranks, "pair.slots": slots}
 
-    def tensors(self) -> dict[str, npt.NDArray[np.uint32] | modelfile.InParts]:
-        u32, f32 = np.dtype(np.uint32), np.dtype(np.float32)
-        return {
-            "pair.counts": self._counts,
-            "pair.ranks": modelfile.InParts(u32, (self._pairs,), lambda: ahead(self._parts(1), 2)),
-            "pair.slots": modelfile.InParts(
-                f32, (self._pairs, 2), lambda: ahead(self._parts(2), 2)
-            ),
-        }
-
-    def _parts(self, which: int) -> Iterator[npt.NDArray[Any]]:
-        for first, last in pairwise(self._cuts):
-            yield self._model.pairs(first, last)[which]
+    about = {
+        "pair.ranks": (np.dtype(np.uint32), [pairs]),
+        "pair.slots": (np.dtype(np.float32), [pairs, 2]),
+    }
+    return modelfile.InParts(about, lambda: ahead(parts(), 2))
 
 
 class LR(_Linear):
