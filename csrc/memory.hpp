@@ -165,6 +165,14 @@ class Arena {
 
   bool is_new() const { return parts_.empty(); }
 
+  // Whether a thread is still on its way to the next `count` values.
+  template <class T>
+  bool is_being_touched(std::size_t count) const {
+    const std::size_t bytes = rounded(count * sizeof(T), line);
+    const Toucher* const toucher = bytes > left_ ? nullptr : parts_.back().toucher.get();
+    return toucher && !toucher->is_past(next_ + bytes);
+  }
+
  private:
   static constexpr std::size_t line = 64;
   static constexpr std::size_t first_part = std::size_t{1} << 16;
@@ -186,6 +194,8 @@ class Arena {
       return toucher;
     }
 
+    bool is_past(const unsigned char* end) const { return done_ || next_ >= end; }
+
     // After it nothing is touched.
     void stop() {
       stopped_ = true;
@@ -197,6 +207,7 @@ class Arena {
    private:
     const pid_t process_ = getpid();
     std::atomic<bool> stopped_{false}, done_{false};
+    std::atomic<const unsigned char*> next_{nullptr};
 
     // Writes a zero where there is one, in one step, as the owner may be writing there; while no
     // other thread has anything to do. Not MADV_POPULATE_WRITE: it holds a lock that everybody
@@ -210,6 +221,7 @@ class Arena {
         unsigned char zero = 0;
         __atomic_compare_exchange_n(first + at, &zero, 0, false, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED);
+        next_.store(first + at + page, std::memory_order_relaxed);
       }
       done_ = true;
     }

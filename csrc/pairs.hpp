@@ -95,7 +95,8 @@ class PairTable {
  private:
   static constexpr std::uint32_t block_rows = 256;
   // How many pairs of a block may be hashed before it becomes an array: none of the most frequent
-  // ranks, few of those that come next, then as many as take an eighth of the array's memory.
+  // ranks, few of those that come next if their memory is at hand, then as many as take an eighth
+  // of the array's memory.
   static constexpr std::uint32_t few_ranks = 4096, some_ranks = 2 * few_ranks;
   static constexpr std::size_t one_in_some = 64, one_in_many = 16;
 
@@ -116,10 +117,12 @@ class PairTable {
     return triangle((block + 1) * block_rows) - triangle(block * block_rows);
   }
 
-  static std::size_t may_hash(std::uint32_t block) {
+  std::size_t may_hash(std::uint32_t block) const {
     const std::uint32_t j = block * block_rows;
     if (j < few_ranks) return 0;
-    return size_of(block) / (j < some_ranks ? one_in_some : one_in_many);
+    const std::size_t size = size_of(block);
+    const bool soon = j < some_ranks && !arena_.template is_being_touched<T>(size);
+    return size / (soon ? one_in_some : one_in_many);
   }
 
   // A pair that is not there.
