@@ -12,6 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -309,3 +310,15 @@ def test_readers_do_not_keep_the_learner_waiting() -> None:
     for thread in threads:
         thread.join(SECONDS)
     assert learned < min(ended)
+
+
+def test_weights_of_pairs_are_read_while_nothing_is_learned() -> None:
+    """They are counted, then copied: who does so holds the model, and waits for others who do."""
+    rows = random_batch(seed=6)
+    model = PQR(Separation.top_k(rows, 3))
+    model.learn_many(rows)
+    with ThreadPoolExecutor(1) as pool:
+        with model._still():
+            read = pool.submit(model.weights, "pair")
+            assert not wait([read], timeout=0.2).done
+        assert len(read.result(timeout=60)[1]) == model.nonzeros()["pair"]

@@ -76,8 +76,9 @@ class _Linear(NativeLearner):
         if block == "bias":
             return _NOTHING_HIGH, np.array([self._model.bias_weight])
         if block == "pair":
-            counts = self._model.pair_counts()
-            lower, slots = self._model.pairs(0, counts)
+            with self._still():  # else pairs learned in between would push others out
+                counts = self._model.pair_counts()
+                lower, slots = self._model.pairs(0, counts)
             higher = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
             return self._model.high()[np.stack([lower, higher], axis=1)], self._model.weights(slots)
         keys, slots = self._model.state(block)
