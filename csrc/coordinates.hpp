@@ -1,11 +1,9 @@
-// One row's coordinates: where each slot is, and what is in it side by side, so
-// that the kernel runs over contiguous arrays.
+// One row's coordinates, side by side: which slots they have, and their values.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "avx2.hpp"
@@ -14,85 +12,84 @@
 
 namespace pqr {
 
-// By eights: up to seven more than `count`, for the next ones to overwrite.
-template <class T, class Value>
-PQR_ALWAYS_INLINE inline void fill(T* __restrict out, std::size_t count, Value value) {
-  for (std::size_t i = 0; i < count; i += lanes) {
-    for (std::size_t l = 0; l < lanes; ++l) out[i + l] = value(i + l);
-  }
-}
-
-// Numbers side by side. Unlike loops over arrays, these leave no question whether two overlap.
-template <class V, class T>
-PQR_ALWAYS_INLINE inline V read_as(const T* from) {
-  V v;
-  std::memcpy(&v, from, sizeof v);
-  return v;
-}
-template <class V, class T>
-PQR_ALWAYS_INLINE inline void write(T* to, V v) {
-  std::memcpy(static_cast<void*>(to), &v, sizeof v);
-}
-
-// Room for the places of `size` slots, padded, and for fill().
+// Room for `size` numbers, padded, and for seven more that are written by the way.
 constexpr std::size_t with_room(std::size_t size) {
   return (size + lanes - 1) / lanes * lanes + lanes;
 }
 
-// Of values that nothing may follow: by eights, the last ones perhaps twice.
-inline void copy(const float* from, std::size_t size, float* to) {
+// Of arrays that nothing may follow: by eights, the last ones perhaps twice.
+template <class T>
+PQR_ALWAYS_INLINE inline void copy(const T* from, std::size_t size, T* to) {
   if (size < lanes) {
     for (std::size_t i = 0; i < size; ++i) to[i] = from[i];
     return;
   }
   for (std::size_t i = 0; i < size; i += lanes) {
     const std::size_t first = std::min(i, size - lanes);
-    std::memcpy(to + first, from + first, lanes * sizeof(float));
+    write(to + first, read_as<Vector<T, lanes>>(from + first));
   }
 }
 
-// Places of slots of one array, which lie at `offsets` from its start, and their x = values *
-// factor. By eights, as fill().
-PQR_ALWAYS_INLINE inline void fill_array(const Slot<float>* array, const std::uintptr_t* offsets,
-                                         const float* values, float factor, std::size_t size,
-                                         Slot<float>** places, float* x) {
-  using Addresses = Vector<std::uintptr_t, lanes / 2>;
-  const auto first = reinterpret_cast<std::uintptr_t>(array);
-  for (std::size_t i = 0; i < size; i += lanes) {
-    for (std::size_t half = i; half < i + lanes; half += lanes / 2) {
-      write(places + half, first + read_as<Addresses>(offsets + half));
-    }
-    write(x + i, read_as<Vector<float, lanes>>(values + i) * factor);
-  }
-}
+// Where slots are: at numbers of one array, or anywhere.
+struct Near {
+  Slot<float>* array;
+  const std::uint32_t* numbers;
+  PQR_ALWAYS_INLINE Slot<float>* operator()(std::size_t i) const { return array + numbers[i]; }
+};
+struct Far {
+  Slot<float>* const* places;
+  PQR_ALWAYS_INLINE Slot<float>* operator()(std::size_t i) const { return places[i]; }
+};
 
+// A row's coordinates, padded to a multiple of `lanes`.
 struct Coordinates {
-  std::size_t size = 0;
+  Slot<float>* array = nullptr;  // where `numbers` are; otherwise slots are at `places`
+  std::vector<std::uint32_t> numbers;
   std::vector<Slot<float>*> places;
   std::vector<float> x;
-  std::vector<float> z, root_n, w;  // of the slots, once they are weighed
-  float largest = 0.0f;             // |x|, then too
 
   void resize(std::size_t to) {
-    size = to;
-    if (places.size() < with_room(size)) grow();
+    size_ = to;
+    if (x.size() < with_room(size_)) grow();
   }
 
-  std::size_t padded() const { return with_room(size) - lanes; }
+  std::size_t size() const { return size_; }
+  std::size_t padded() const { return with_room(size_) - lanes; }
 
-  // Fills up to a multiple of `lanes`, with places of nothing. Always as many, without a branch.
-  void pad() {
-    std::fill_n(x.data() + size, lanes, 0.0f);
-    std::fill_n(places.data() + size, lanes, &spare_);
+  // Fill up with coordinates of nothing: always as many, without a branch. With x = 0, no step
+  // leaves the initial state of their slot.
+  PQR_ALWAYS_INLINE void pad(std::uint32_t spare) {
+    write(numbers.data() + size_, Vector<std::uint32_t, lanes>{} + spare);
+    write(x.data() + size_, Vector<float, lanes>{});
+  }
+  void pad_places() {
+    places.resize(with_room(size_));
+    std::fill_n(places.data() + size_, lanes, &spare_);
+  }
+
+  // `work` is given where the slots are.
+  template <class Work>
+  PQR_ALWAYS_INLINE void with_places(Work work) const {
+    if (array) {
+      work(Near{array, numbers.data()});
+    } else {
+      work(Far{places.data()});
+    }
   }
 
  private:
-  Slot<float> spare_;  // with x = 0, no step leaves its initial state
+  std::size_t size_ = 0;
+  Slot<float> spare_;
 
   [[gnu::noinline]] void grow() {
-    places.resize(with_room(size));
-    for (auto* array : {&x, &z, &root_n, &w}) array->resize(with_room(size));
+    numbers.resize(with_room(size_));
+    x.resize(with_room(size_));
   }
+};
+
+// What the slots of eight coordinates held when they were weighed, for the step.
+struct alignas(32) Weighed {
+  float z[lanes], root_n[lanes], w[lanes];
 };
 
 }  // namespace pqr

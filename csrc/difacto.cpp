@@ -67,12 +67,18 @@ bool Difacto::learn_row(const Row& row, Scratch& scratch, double label, float we
 }
 
 double Difacto::margin_row(const Row& row, Scratch& scratch) const {
-  Coordinates& c = scratch.coordinates;
-  gather(row, c);
-  const double linear = weigh_slots<true>(avx2_, settings_.linear.each(), c);
+  const Coordinates& segment = scratch.linear;
+  gather(row, scratch.linear);
+  scratch.weighed.resize(segment.padded() / lanes);
+  const double linear = vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
+    Sum<width> sum;
+    weigh_slots<true>(settings_.linear.each(), Far{segment.places.data()}, segment.x.data(),
+                      segment.padded(), scratch.weighed.data(), sum);
+    return sum.total();
+  });
   scratch.terms.clear();
   for (std::size_t i = 0; i < row.size; ++i) {
-    if (c.w[i] == 0.0f) continue;  // masked, not dropped
+    if (scratch.weighed[i / lanes].w[i % lanes] == 0.0f) continue;  // masked, not dropped
     const Entry& entry = *entries_.find(row.indices[i]);
     const std::size_t own = rank(entry.count);
     if (own > 0) scratch.terms.push_back({factors(entry), own, padded(own), row.values[i]});
@@ -82,15 +88,16 @@ double Difacto::margin_row(const Row& row, Scratch& scratch) const {
 }
 
 // A feature never learned has an initial slot, so it weighs nothing.
-void Difacto::gather(const Row& row, Coordinates& c) const {
+void Difacto::gather(const Row& row, Coordinates& linear) const {
   static const Entry initial;
-  c.resize(row.size);
+  linear.resize(row.size);
+  linear.pad_places();
+  linear.pad(0);
   for (std::size_t i = 0; i < row.size; ++i) {
     const Entry* entry = entries_.find(row.indices[i]);
-    c.places[i] = const_cast<Slot<float>*>(entry ? &entry->slot : &initial.slot);
-    c.x[i] = row.values[i];
+    linear.places[i] = const_cast<Slot<float>*>(entry ? &entry->slot : &initial.slot);
+    linear.x[i] = row.values[i];
   }
-  c.pad();
 }
 
 void Difacto::step(const Row& row, Scratch& scratch, double slope) {
@@ -104,10 +111,14 @@ void Difacto::step(const Row& row, Scratch& scratch, double slope) {
     moved = false;
     for (std::size_t i = 0; i < row.size; ++i) {
       scratch.entries[i] = entries_.make(row.indices[i], moved);
-      scratch.coordinates.places[i] = &scratch.entries[i]->slot;
+      scratch.linear.places[i] = &scratch.entries[i]->slot;
     }
   }
-  step_slots(avx2_, settings_.linear.each(), scratch.coordinates, common);
+  const Coordinates& linear = scratch.linear;
+  vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
+    step_slots<width>(settings_.linear.each(), Far{linear.places.data()}, linear.x.data(),
+                      linear.padded(), scratch.weighed.data(), common);
+  });
   for (std::size_t i = 0; i < row.size; ++i) count(row.indices[i], *scratch.entries[i]);
   if (!settings_.bias) return;
   const auto always = settings_.linear.bias();
@@ -160,7 +171,7 @@ double Difacto::bias_weight() const {
 void Difacto::prefetch(const Rows& batch, std::size_t r) const {
   if (r + entries_ahead < batch.size) {
     const Row row = batch[r + entries_ahead];
-    entries_.prefetch(row.indices, row.size, [](std::size_t, const Entry*) {});
+    entries_.prefetch(row.indices, row.size);
   }
   if (r + packed_ahead < batch.size) {
     const Row row = batch[r + packed_ahead];

@@ -75,7 +75,8 @@ class Difacto {
   };
   // What one row needs, kept from row to row for its memory.
   struct Scratch {
-    Coordinates coordinates;
+    Coordinates linear;
+    std::vector<Weighed> weighed;
     std::vector<Entry*> entries;
     std::vector<Term> terms;  // of the features whose factors take part
     Products products;
@@ -91,7 +92,7 @@ class Difacto {
   template <class Loss>
   bool learn_row(const Row& row, Scratch& scratch, double label, float weight, double& margin);
   double margin_row(const Row& row, Scratch& scratch) const;
-  void gather(const Row& row, Coordinates& coordinates) const;
+  void gather(const Row& row, Coordinates& linear) const;
   void step(const Row& row, Scratch& scratch, double slope);
   void count(std::uint32_t feature, Entry& entry);
   // How many tiers a count has reached; the last of them gives the rank.

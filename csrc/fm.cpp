@@ -140,7 +140,7 @@ void Fm::step(const Row& row, Scratch& scratch, double slope) {
 void Fm::prefetch(const Rows& batch, std::size_t r) const {
   if (r + entries_ahead < batch.size) {
     const Row row = batch[r + entries_ahead];
-    entries_.prefetch(row.indices, row.size, [](std::size_t, const Entry*) {});
+    entries_.prefetch(row.indices, row.size);
   }
   if (r + packed_ahead < batch.size) {
     const Row row = batch[r + packed_ahead];

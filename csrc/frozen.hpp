@@ -16,6 +16,7 @@
 #include "expand.hpp"
 #include "lanes.hpp"
 #include "memory.hpp"
+#include "pairs.hpp"
 #include "row.hpp"
 #include "separation.hpp"
 
@@ -34,17 +35,15 @@ class Frozen {
         avx2_(avx2),
         nothing_(static_cast<std::uint32_t>(features)),
         pairs_(nothing_ + 1),
-        shared_(pairs_ + triangle(static_cast<std::uint32_t>(separation.order()))),
         weights_(new float[size(features, separation.order())]()) {}
 
   static std::size_t size(std::size_t features, std::size_t order) {
-    return features + 1 + triangle(order) + order;
+    return features + 1 + row_start(order);
   }
 
-  // Of all features that have weights, of all pairs of rank j, and of all ranks.
+  // Of all features that have weights, and of all interactions of rank j, the shared one first.
   float* linear() { return weights_.get(); }
-  float* pairs(std::uint32_t j) { return weights_.get() + pairs_ + triangle(j); }
-  float* shared() { return weights_.get() + shared_; }
+  float* interactions(std::uint32_t j) { return weights_.get() + pairs_ + row_start(j); }
 
   // As Model::margin: how many rows have a finite margin, from the first one on.
   std::size_t margin(const Rows& batch, double* margins) const {
@@ -55,7 +54,7 @@ class Frozen {
   static constexpr std::size_t ahead = 3;  // rows between a plan, which fetches, and its turn
   static constexpr std::size_t ranks_ahead = 4;
   static constexpr std::size_t linear_ahead = 8;
-  static constexpr std::size_t few_pairs = std::size_t{1} << 19;  // are always at hand
+  static constexpr std::size_t few_ranks = 1024;  // whose pairs are always at hand
 
   using Lanes = Vector<float, lanes>;
 
@@ -70,13 +69,8 @@ class Frozen {
   ExpandRule rule_;
   double bias_;
   bool avx2_;
-  std::uint32_t nothing_, pairs_, shared_;  // where in weights_ they are
-  std::unique_ptr<float[]> weights_;        // from the heap, which keeps it for the next call
-
-  template <class Size>
-  static Size triangle(Size side) {
-    return static_cast<Size>(side == 0 ? 0 : std::uint64_t{side} * (side - 1) / 2);
-  }
+  std::uint32_t nothing_, pairs_;     // where in weights_ they are
+  std::unique_ptr<float[]> weights_;  // from the heap, which keeps it for the next call
 
   // w x of `lanes` coordinates. `place` says where in weights_ each is.
   template <class Place>
@@ -139,45 +133,26 @@ class Frozen {
     });
   }
 
-  // The coordinates of a row, in the order of Model::fill_places.
+  // The coordinates of a row, in the order of Model::fill.
   PQR_ALWAYS_INLINE void plan(const Row& row, Planned& planned) const {
     Expansion& e = planned.expansion;
     e.expand(row, separation_, rule_);
-    const std::size_t size = row.size + e.interactions();
+    const std::size_t size = row.size + e.size();
     planned.padded = with_room(size) - lanes;
     if (planned.x.size() < with_room(size)) {
       planned.places.resize(with_room(size));
-      planned.x.resize(planned.places.size());
+      planned.x.resize(with_room(size));
     }
-    std::uint32_t* place = planned.places.data();
-    float* x = planned.x.data();
-    for (std::size_t i = 0; i < row.size; ++i) {
-      place[i] = std::min(row.indices[i], nothing_);
-      x[i] = row.values[i];
-    }
-    place += row.size;
-    x += row.size;
-    const std::size_t high = e.high;
-    const std::uint32_t* ranks = e.ranks;
-    const float *values = e.values, scale = e.scale;
-    // Of weights that lie at `ranks` from the first one. By eights, as fill().
-    const auto add = [&](std::uint32_t first, std::size_t count, float factor) PQR_ALWAYS_INLINE {
-      for (std::size_t i = 0; i < count; i += lanes) {
-        write(place + i, first + read_as<Vector<std::uint32_t, lanes>>(ranks + i));
-        write(x + i, read_as<Lanes>(values + i) * factor);
-      }
-      place += count;
-      x += count;
-    };
-    for (std::size_t b = 1; b < high; ++b) {
-      add(pairs_ + triangle(ranks[b]), b, values[b] * scale);
-    }
-    if (e.shared) add(shared_, high, e.low_sum * scale);
-    std::fill_n(place, lanes, nothing_);
-    std::fill_n(x, lanes, 0.0f);
-    const bool few = shared_ - pairs_ <= few_pairs;
+    std::uint32_t* const places = planned.places.data();
+    float* const x = planned.x.data();
+    for (std::size_t i = 0; i < row.size; ++i) places[i] = std::min(row.indices[i], nothing_);
+    copy(row.values, row.size, x);
+    if (e.high > 0) e.fill(pairs_, places + row.size, x + row.size);
+    std::fill_n(places + size, lanes, nothing_);
+    std::fill_n(x + size, lanes, 0.0f);
+    const bool few = separation_.order() <= few_ranks;
     const std::size_t fetched = few ? row.size : planned.padded;
-    for (std::size_t i = 0; i < fetched; ++i) fetch(weights_.get() + planned.places[i]);
+    for (std::size_t i = 0; i < fetched; ++i) fetch(weights_.get() + places[i]);
   }
 
   // The same sum as that of weigh_slots(), of weights that go straight into a vector.

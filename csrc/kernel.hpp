@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -33,7 +34,7 @@ template <std::size_t width, class Place>
 PQR_ALWAYS_INLINE inline Slot<Vector<float, width>> take(Place place) {
   using Floats = Vector<float, width>;
   using Pairs = Vector<double, width / 2>;
-  const auto slot = [place](int i) PQR_ALWAYS_INLINE { return bits_at(place(i)); };
+  const auto slot = [place](std::size_t i) PQR_ALWAYS_INLINE { return bits_at(place(i)); };
   if constexpr (width == 8) {
     const auto a = (Floats)Pairs{slot(0), slot(1), slot(4), slot(5)};
     const auto b = (Floats)Pairs{slot(2), slot(3), slot(6), slot(7)};
@@ -45,11 +46,11 @@ PQR_ALWAYS_INLINE inline Slot<Vector<float, width>> take(Place place) {
   }
 }
 
-template <std::size_t width>
-PQR_ALWAYS_INLINE inline void put(Slot<float>* const* to, Slot<Vector<float, width>> slots) {
+template <std::size_t width, class Place>
+PQR_ALWAYS_INLINE inline void put(Place place, Slot<Vector<float, width>> slots) {
   using Pairs = Vector<double, width / 2>;
-  const auto put = [to](int i, double bits) PQR_ALWAYS_INLINE {
-    std::memcpy(static_cast<void*>(to[i]), &bits, sizeof bits);
+  const auto put = [place](std::size_t i, double bits) PQR_ALWAYS_INLINE {
+    std::memcpy(static_cast<void*>(place(i)), &bits, sizeof bits);
   };
   if constexpr (width == 8) {
     const auto a = (Pairs)shuffled<0, 8, 1, 9, 4, 12, 5, 13>(slots.z, slots.root_n);
@@ -63,76 +64,91 @@ PQR_ALWAYS_INLINE inline void put(Slot<float>* const* to, Slot<Vector<float, wid
   }
 }
 
-// Sum of the squares of z, in double: `lanes` strided partial sums, then the same tree.
-inline double sum_of_squares(const Coordinates& c) {
-  double part[lanes] = {};
-  for (std::size_t i = 0, size = c.padded(); i < size; i += lanes) {
-    for (std::size_t l = 0; l < lanes; ++l) {
-      part[l] += double{c.places[i + l]->z} * double{c.places[i + l]->z};
-    }
-  }
-  return sum_of_parts(part);
-}
-
-// Some of the places of a row to come, for memory to have them ready.
+// Slots of a row to come, for memory to have them ready.
 struct Coming {
-  Slot<float>* const* places = nullptr;
+  Near at{};
   std::size_t size = 0;  // a multiple of `lanes`
 
   // Asked for while a row is weighed, and while it steps: memory answers many at a time, but not
   // all at once.
-  Coming first() const { return {places, part()}; }
-  Coming rest() const { return {places + part(), size - part()}; }
+  Coming first() const { return {at, part()}; }
+  Coming rest() const { return {{at.array, at.numbers + part()}, size - part()}; }
+
+  // Some of them, or all from there on.
+  PQR_ALWAYS_INLINE void fetch_some(std::size_t from) const {
+    if (from < size) {
+      for (std::size_t l = 0; l < lanes; ++l) fetch(at(from + l));
+    }
+  }
+  PQR_ALWAYS_INLINE void fetch_rest(std::size_t from) const {
+    for (std::size_t i = from; i < size; ++i) fetch(at(i));
+  }
 
  private:
   std::size_t part() const { return size / 2 / lanes * lanes; }
 };
 
-// Takes the slots from their places and returns the sum of w x, where w = weight(slot). In between
-// it asks for what is coming. `Each` is an optimizer as one coordinate sees it. Slots, weights and
-// the largest |x| are kept in the coordinates where a step needs them.
-template <bool keeps, class Machine, class Each>
-PQR_ALWAYS_INLINE inline double weigh_slots(Machine machine, Each each, Coordinates& c,
-                                            Coming coming = {}) {
-  return vectorised(machine, [each, coming, &c](auto at_a_time) PQR_ALWAYS_INLINE {
-    constexpr std::size_t width = at_a_time;
-    using Floats = Vector<float, width>;
-    using Bits = Vector<std::int32_t, width>;
-    Slot<float>* const* places = c.places.data();
-    float *z = c.z.data(), *root_n = c.root_n.data(), *w = c.w.data();
-    const float* x = c.x.data();
-    const std::size_t size = c.padded();
-    Floats part[lanes / width] = {};
-    Bits most = {};  // |x|: as whole numbers, floats without a sign have the same order
-    for (std::size_t i = 0; i < size; i += lanes) {
-      if (i < coming.size) {
-        for (std::size_t l = 0; l < lanes; ++l) fetch(coming.places[i + l]);
-      }
-      for (std::size_t p = 0; p < lanes / width; ++p) {
-        const std::size_t at = i + p * width;
-        const Slot<Floats> slots =
-            take<width>([from = places + at](int l) PQR_ALWAYS_INLINE { return from[l]; });
-        const Floats weights = each.weight(slots), values = read<width>(x + at);
-        part[p] += weights * values;
-        if constexpr (!keeps) continue;
-        write(z + at, slots.z);
-        write(root_n + at, slots.root_n);
-        write(w + at, weights);
-        const Bits magnitudes = (Bits)magnitude(values);
-        most = magnitudes > most ? magnitudes : most;
-      }
-    }
-    for (std::size_t i = size; i < coming.size; ++i) fetch(coming.places[i]);
-    if constexpr (keeps) {
-      std::int32_t bits[width], largest = 0;
-      std::memcpy(bits, &most, sizeof bits);
-      for (const std::int32_t one : bits) largest = std::max(largest, one);
-      std::memcpy(&c.largest, &largest, sizeof largest);
-    }
+// A row's sum of w x, in parts.
+template <std::size_t width>
+struct Sum {
+  Vector<float, width> part[lanes / width] = {};
+
+  PQR_ALWAYS_INLINE double total() const {
     float parts[lanes];
     std::memcpy(parts, part, sizeof parts);
     return sum_of_parts(parts);
-  });
+  }
+};
+
+// Takes slots from where they are and adds w x to the sum, where w = weight(slot). In between it
+// asks for what is coming. `Each` is an optimizer as one coordinate sees it. It `keeps` slots and
+// weights where a step needs them.
+template <bool keeps, std::size_t width, class Each, class At>
+PQR_ALWAYS_INLINE inline void weigh_slots(Each each, At at, const float* x, std::size_t size,
+                                          Weighed* weighed, Sum<width>& sum, Coming coming = {}) {
+  using Floats = Vector<float, width>;
+  Sum<width> own = sum;
+  for (std::size_t i = 0; i < size; i += lanes, ++weighed) {
+    coming.fetch_some(i);
+    for (std::size_t p = 0; p < lanes / width; ++p) {
+      const std::size_t from = i + p * width;
+      const Slot<Floats> slots =
+          take<width>([=](std::size_t l) PQR_ALWAYS_INLINE { return at(from + l); });
+      const Floats weights = each.weight(slots), values = read<width>(x + from);
+      own.part[p] += weights * values;
+      if constexpr (!keeps) continue;
+      write(weighed->z + p * width, slots.z);
+      write(weighed->root_n + p * width, slots.root_n);
+      write(weighed->w + p * width, weights);
+    }
+  }
+  coming.fetch_rest(size);
+  sum = own;
+}
+
+// The largest |x|.
+PQR_ALWAYS_INLINE inline float largest_of(const float* x, std::size_t size) {
+  using Floats = Vector<float, lanes>;
+  Floats most{};
+  const std::size_t whole = size / lanes * lanes;
+  for (std::size_t i = 0; i < whole; i += lanes) {
+    most = larger(most, magnitude(read_as<Floats>(x + i)));
+  }
+  float largest = 0.0f;
+  for (std::size_t l = 0; l < lanes; ++l) largest = larger(largest, most[l]);
+  for (std::size_t i = whole; i < size; ++i) largest = larger(largest, std::fabs(x[i]));
+  return largest;
+}
+
+// Sum of the squares of z, in double: `lanes` strided partial sums.
+template <class At>
+inline void add_squares(At at, std::size_t size, double* part) {
+  for (std::size_t i = 0; i < size; i += lanes) {
+    for (std::size_t l = 0; l < lanes; ++l) {
+      const double z = at(i + l)->z;
+      part[l] += z * z;
+    }
+  }
 }
 
 // The weights of many slots that lie side by side.
@@ -142,7 +158,7 @@ void weigh_all(bool avx2, Each each, const Slot<float>* slots, std::size_t size,
     constexpr std::size_t width = at_a_time;
     const std::size_t whole = size / width * width;
     for (std::size_t i = 0; i < whole; i += width) {
-      const auto from = [first = slots + i](int l) PQR_ALWAYS_INLINE { return first + l; };
+      const auto from = [first = slots + i](std::size_t l) PQR_ALWAYS_INLINE { return first + l; };
       write(weights + i, each.weight(take<width>(from)));
     }
     for (std::size_t i = whole; i < size; ++i) weights[i] = each.weight(slots[i]);
@@ -158,7 +174,7 @@ std::size_t count_nonzeros(bool avx2, Each each, const Slot<float>* slots, std::
     std::size_t count = 0;
     Vector<std::int32_t, width> counts = {};
     for (std::size_t i = 0; i < whole; i += width) {
-      const auto from = [first = slots + i](int l) PQR_ALWAYS_INLINE { return first + l; };
+      const auto from = [first = slots + i](std::size_t l) PQR_ALWAYS_INLINE { return first + l; };
       counts -= each.weight(take<width>(from)) != 0.0f;
     }
     for (std::size_t l = 0; l < width; ++l) count += static_cast<std::size_t>(counts[l]);
@@ -167,26 +183,21 @@ std::size_t count_nonzeros(bool avx2, Each each, const Slot<float>* slots, std::
   });
 }
 
-// slot = step(slot, w, slope * x), and back to their places.
-template <class Machine, class Each>
-PQR_ALWAYS_INLINE inline void step_slots(Machine machine, Each each, Coordinates& c, float slope,
-                                         Coming coming = {}) {
-  vectorised(machine, [each, slope, coming, &c](auto at_a_time) PQR_ALWAYS_INLINE {
-    constexpr std::size_t width = at_a_time;
-    Slot<float>* const* places = c.places.data();
-    const float *z = c.z.data(), *root_n = c.root_n.data(), *w = c.w.data(), *x = c.x.data();
-    const std::size_t size = c.padded();
-    for (std::size_t i = 0; i < size; i += width) {
-      if (i < coming.size) {
-        for (std::size_t l = 0; l < width; ++l) fetch(coming.places[i + l]);
-      }
+// slot = step(slot, w, slope * x), and back to where they are.
+template <std::size_t width, class Each, class At>
+PQR_ALWAYS_INLINE inline void step_slots(Each each, At at, const float* x, std::size_t size,
+                                         const Weighed* weighed, float slope, Coming coming = {}) {
+  for (std::size_t i = 0; i < size; i += lanes, ++weighed) {
+    coming.fetch_some(i);
+    for (std::size_t p = 0; p < lanes; p += width) {
+      const Slot<Vector<float, width>> before{read<width>(weighed->z + p),
+                                              read<width>(weighed->root_n + p)};
       const auto slots =
-          each.step(Slot<Vector<float, width>>{read<width>(z + i), read<width>(root_n + i)},
-                    read<width>(w + i), slope * read<width>(x + i));
-      put<width>(places + i, slots);
+          each.step(before, read<width>(weighed->w + p), slope * read<width>(x + i + p));
+      put<width>([=](std::size_t l) PQR_ALWAYS_INLINE { return at(i + p + l); }, slots);
     }
-    for (std::size_t i = size; i < coming.size; ++i) fetch(coming.places[i]);
-  });
+  }
+  coming.fetch_rest(size);
 }
 
 }  // namespace pqr

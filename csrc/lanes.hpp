@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 
 #include "avx2.hpp"
 
@@ -18,19 +19,30 @@ struct VectorOf {
 template <class T, std::size_t size>
 using Vector = typename VectorOf<T, size>::Type;
 
-// |x|, with_sign(x, y) = |x| sgn(y) and the square root, of a number or a vector of floats.
-PQR_ALWAYS_INLINE inline float magnitude(float x) { return std::fabs(x); }
-PQR_ALWAYS_INLINE inline double magnitude(double x) { return std::fabs(x); }
+// Numbers side by side. Unlike loops over arrays, these leave no question whether two overlap.
+template <class V, class T>
+PQR_ALWAYS_INLINE inline V read_as(const T* from) {
+  V v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+template <class V, class T>
+PQR_ALWAYS_INLINE inline void write(T* to, V v) {
+  std::memcpy(static_cast<void*>(to), &v, sizeof v);
+}
+
+// The larger and the smaller of each two, |x| and the square root, of numbers or vectors of floats.
+template <class V>
+PQR_ALWAYS_INLINE inline V larger(V x, V y) {
+  return x > y ? x : y;
+}
+template <class V>
+PQR_ALWAYS_INLINE inline V smaller(V x, V y) {
+  return x < y ? x : y;
+}
 template <class V>
 PQR_ALWAYS_INLINE inline V magnitude(V x) {
   return (V)((decltype(x < x))x & 0x7FFFFFFF);
-}
-PQR_ALWAYS_INLINE inline float with_sign(float x, float y) { return std::copysign(x, y); }
-PQR_ALWAYS_INLINE inline double with_sign(double x, double y) { return std::copysign(x, y); }
-template <class V>
-PQR_ALWAYS_INLINE inline V with_sign(V x, V y) {
-  using Bits = decltype(x < x);
-  return (V)(((Bits)x & 0x7FFFFFFF) | ((Bits)y & ~0x7FFFFFFF));
 }
 PQR_ALWAYS_INLINE inline float root(float x) { return std::sqrt(x); }
 PQR_ALWAYS_INLINE inline double root(double x) { return std::sqrt(x); }

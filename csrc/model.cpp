@@ -10,10 +10,12 @@ namespace pqr {
 
 namespace {
 
-// Gradients above this could overflow the square of a float after many rows.
-constexpr double largest_gradient = 1e15;
-
-Slot<float> nowhere;  // a place to fetch while the real one is not known
+// The sum of the squares of z, in double: `lanes` strided partial sums, then the same tree.
+double squares(const Coordinates& c) {
+  double part[lanes] = {};
+  c.with_places([&](auto at) { add_squares(at, c.padded(), part); });
+  return sum_of_parts(part);
+}
 
 }  // namespace
 
@@ -49,38 +51,51 @@ Model::Model(const Settings& settings, const Optimizer& optimizer_, Separation s
     : optimizer(optimizer_),
       settings_(settings),
       rule_{!settings.everything_high, settings.everything_high, settings.interaction_scale},
-      separation_(std::move(separation)) {
-  const std::size_t order = separation_.order();
-  pair_.resize(order);
-  (settings.everything_high ? square_ : shared_).resize(order);
+      separation_(std::move(separation)),
+      pair_(settings.everything_high ? Pairs::most : separation_.order(),
+            Linear::front_keys + lanes) {
+  linear_.lie_in(pair_.array());
+  pair_.resize(separation_.order());
   for (std::uint32_t feature : separation_.features()) {
     next_feature = std::max(next_feature, std::uint64_t{feature} + 1);
   }
 }
 
-inline void Model::prefetch_packed(const Row& row) const {
+// Asks for what row r needs, and for the slots of a row before it that are packed.
+PQR_ALWAYS_INLINE inline void Model::prefetch(const Rows& batch, std::size_t r,
+                                              Ahead& ahead) const {
+  using Where = Linear::Where;
+  const auto where = [&](std::size_t row) -> auto& {
+    return ahead.where[row % ahead.where.size()];
+  };
+  where(r) = Where::arrays;
+  if (r < batch.size) {
+    batch.fetch(r + streams_ahead);
+    const Row row = batch[r];
+    where(r) = linear_.prefetch(row.indices, row.size);
+    if (!batch.splits) separation_.prefetch(row);
+  }
+  if (r < packed_later || where(r - packed_later) != Where::packed) return;
+  const Row row = batch[r - packed_later];
   for (std::size_t i = 0; i < row.size; ++i) linear_.prefetch_packed(row.indices[i]);
 }
 
-// Asks for what row r and those after it need; `done` is the first row not asked for yet.
-PQR_ALWAYS_INLINE inline void Model::prefetch(const Rows& batch, std::size_t r, std::size_t& done,
-                                              Ahead& ahead) const {
-  for (; done < batch.size && done <= r + features_ahead; ++done) {
-    batch.fetch(done + streams_ahead);
-    const Row row = batch[done];
-    Fetched& fetched = ahead.fetched[done % ahead.fetched.size()];
-    Coordinates& c = fetched.coordinates;
-    c.resize(row.size);
-    fetched.where = linear_.prefetch(
-        row.indices, row.size,
-        [places = c.places.data()](std::size_t i, Slot<float>* place) { places[i] = place; });
-    copy(row.values, row.size, c.x.data());
-    c.pad();
-    if (!batch.splits) separation_.prefetch(row);
-  }
-  if (r + packed_ahead >= batch.size) return;
-  const Fetched& fetched = ahead.fetched[(r + packed_ahead) % ahead.fetched.size()];
-  if (fetched.where == Linear::Where::packed) prefetch_packed(batch[r + packed_ahead]);
+// What the first rows have done for them before the turn of the first one,
+template <std::size_t rows_ahead>
+[[gnu::noinline]] void Model::begin(const Rows& batch, Ahead& ahead) const {
+  for (std::size_t r = 0; r < features_ahead; ++r) prefetch(batch, r, ahead);
+  for (std::size_t r = 0; r < rows_ahead && r < batch.size; ++r) plan(batch, r, ahead.row(r));
+}
+
+// and what all others have in the turn of row r. Returns what is to be asked for then.
+template <std::size_t rows_ahead>
+PQR_ALWAYS_INLINE inline Coming Model::prepare(const Rows& batch, std::size_t r,
+                                               Ahead& ahead) const {
+  prefetch(batch, r + features_ahead, ahead);
+  if (r + rows_ahead >= batch.size) return {};
+  Planned& planned = ahead.row(r + rows_ahead);
+  plan(batch, r + rows_ahead, planned);
+  return rows_ahead > 0 ? planned.coming() : Coming{};
 }
 
 std::size_t Model::learn(const Rows& batch, double* margins) {
@@ -95,21 +110,19 @@ std::size_t Model::learn(const Rows& batch, double* margins) {
 template <class Loss, class Optimizer>
 std::size_t Model::learn_rows(Optimizer& chosen, const Rows& batch, double* margins) {
   return vectorised(avx2_, [&, this](auto machine) PQR_ALWAYS_INLINE {
+    ahead_.largest = largest_coordinate(batch);
     if (is_linear()) return learn_linear<Loss>(machine, chosen, batch, margins);
-    const auto learn_one = [&](Planned& row, const Planned& coming,
-                               std::size_t r) PQR_ALWAYS_INLINE {
+    const auto learn_one = [&](Planned& row, Coming coming, std::size_t r) PQR_ALWAYS_INLINE {
       const double label = batch.labels[r];
       const float weight = batch.weights[r];
       if (row.expansion.ignored > 0 && weight != 0.0f) {
         return learn_newcomers<Loss>(chosen, row, label, weight, margins[r]);
       }
-      return learn_row<Loss>(
-          machine, chosen, row.expansion.row, row.coordinates, coming.coming(), label, weight,
-          margins[r], [&](auto slots) { collect(row, slots); }, [] {});
+      return learn_row<Loss>(machine, chosen, row, coming, label, weight, margins[r], [] {});
     };
     // In QR a row may bring new ranks, so a later row cannot be split before its turn.
-    return settings_.everything_high ? each_row<0>(machine, batch, ahead_, learn_one)
-                                     : each_row<planned_ahead>(machine, batch, ahead_, learn_one);
+    return settings_.everything_high ? each_row<0>(batch, ahead_, learn_one)
+                                     : each_row<planned_ahead>(batch, ahead_, learn_one);
   });
 }
 
@@ -117,11 +130,9 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
   return std::visit(
       [&](const auto& chosen) {
         return vectorised(avx2_, [&, this](auto machine) PQR_ALWAYS_INLINE {
-          if (is_linear()) return margin_linear(machine, chosen, batch, margins);
           Ahead ahead;
           return each_row<planned_ahead>(
-              machine, batch, ahead,
-              [&](Planned& row, const Planned& coming, std::size_t r) PQR_ALWAYS_INLINE {
+              batch, ahead, [&](Planned& row, Coming coming, std::size_t r) PQR_ALWAYS_INLINE {
                 margins[r] = margin_row(machine, chosen, row, coming);
                 return std::isfinite(margins[r]);
               });
@@ -130,75 +141,67 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
       optimizer);
 }
 
-// Without high features there is nothing to plan. Rows ahead are asked for while a row waits for
-// its loss.
+// A row is short, and waits for its loss: what can be done for rows ahead is done meanwhile.
 template <class Loss, class Machine, class Optimizer>
 PQR_ALWAYS_INLINE inline std::size_t Model::learn_linear(Machine machine, Optimizer& chosen,
                                                          const Rows& batch, double* margins) {
-  std::size_t done = 0;
-  prefetch(batch, 0, done, ahead_);
+  begin<planned_ahead>(batch, ahead_);
   for (std::size_t r = 0; r < batch.size; ++r) {
-    const Row row = batch[r];
-    Fetched& fetched = ahead_.fetched[r % ahead_.fetched.size()];
-    const auto collect = [&](auto slots) { collect_linear(row, fetched, slots); };
-    const auto meanwhile = [&]() PQR_ALWAYS_INLINE { prefetch(batch, r + 1, done, ahead_); };
-    if (!learn_row<Loss>(machine, chosen, row, fetched.coordinates, Coming{}, batch.labels[r],
-                         batch.weights[r], margins[r], collect, meanwhile)) {
+    const auto meanwhile = [&]() PQR_ALWAYS_INLINE { prepare<planned_ahead>(batch, r, ahead_); };
+    if (!learn_row<Loss>(machine, chosen, ahead_.row(r), Coming{}, batch.labels[r],
+                         batch.weights[r], margins[r], meanwhile)) {
       return r;
     }
   }
   return batch.size;
 }
 
-template <class Machine, class Optimizer>
-PQR_ALWAYS_INLINE inline std::size_t Model::margin_linear(Machine machine, const Optimizer& chosen,
-                                                          const Rows& batch,
-                                                          double* margins) const {
-  Ahead ahead;
-  for (std::size_t r = 0, done = 0; r < batch.size; ++r) {
-    prefetch(batch, r, done, ahead);
-    Fetched& fetched = ahead.fetched[r % ahead.fetched.size()];
-    collect_linear(batch[r], fetched, Find{*this});
-    margins[r] = weigh<false>(machine, chosen, fetched.coordinates, Coming{});
-    if (!std::isfinite(margins[r])) return r;
-  }
-  return batch.size;
-}
-
 // Visits rows in order, with memory on its way for those ahead, until a visit
 // returns false. Returns how many returned true.
-template <std::size_t rows_ahead, class Machine, class Visit>
-PQR_ALWAYS_INLINE inline std::size_t Model::each_row(Machine machine, const Rows& batch,
-                                                     Ahead& ahead, Visit visit) const {
-  constexpr std::size_t size = rows_ahead + 1;
-  std::size_t fetched = 0, planned = 0;
+template <std::size_t rows_ahead, class Visit>
+PQR_ALWAYS_INLINE inline std::size_t Model::each_row(const Rows& batch, Ahead& ahead,
+                                                     Visit visit) const {
+  begin<rows_ahead>(batch, ahead);
   for (std::size_t r = 0; r < batch.size; ++r) {
-    prefetch(batch, r, fetched, ahead);
-    for (; planned < batch.size && planned <= r + rows_ahead; ++planned) {
-      plan(machine, batch, planned, ahead.fetched[planned % ahead.fetched.size()],
-           ahead.planned[planned % size]);
-    }
-    if (!visit(ahead.planned[r % size], ahead.planned[(planned - 1) % size], r)) return r;
+    const Coming coming = prepare<rows_ahead>(batch, r, ahead);
+    if (!visit(ahead.row(r), coming, r)) return r;
   }
   return batch.size;
 }
 
-// `collect` fills the coordinates. False, and nothing is learned, when the row would leave the
-// range of a float.
-template <class Loss, class Machine, class Optimizer, class Collect, class Meanwhile>
-PQR_ALWAYS_INLINE inline bool Model::learn_row(Machine machine, Optimizer& chosen, const Row& row,
-                                               Coordinates& c, Coming coming, double label,
-                                               float weight, double& margin, Collect collect,
-                                               Meanwhile meanwhile) {
+// Whether no gradient could overflow the square of a float after many rows. Where values are small,
+// as they are as a rule, no product of two and the sum of all others is large.
+PQR_ALWAYS_INLINE inline bool Model::has_gradient(const Planned& planned, double slope) const {
+  constexpr float largest_gradient = 1e15f;
+  const double size = std::fabs(slope);
+  const auto features = static_cast<double>(planned.expansion.row.size);
+  if (std::max(size, 1.0) * features * ahead_.largest <= largest_gradient) return true;
+  const Coordinates& c = planned.coordinates;
+  return size * std::max(1.0f, largest_of(c.x.data(), c.size())) <= largest_gradient;
+}
+
+// What no coordinate of a row exceeds, for each feature that it has.
+PQR_ALWAYS_INLINE inline double Model::largest_coordinate(const Rows& batch) const {
+  const std::int64_t first = batch.indptr[0], last = batch.indptr[batch.size];
+  const double value = largest_of(batch.values + first, static_cast<std::size_t>(last - first));
+  const double scale = settings_.interaction_scale > 0.0f ? settings_.interaction_scale : 1.0;
+  return std::max(1.0, value) * std::max(1.0, value * scale);
+}
+
+// False, and nothing is learned, when the row would leave the range of a float.
+template <class Loss, class Machine, class Optimizer, class Meanwhile>
+PQR_ALWAYS_INLINE inline bool Model::learn_row(Machine machine, Optimizer& chosen, Planned& planned,
+                                               Coming coming, double label, float weight,
+                                               double& margin, Meanwhile meanwhile) {
   if (weight == 0.0f) {
     meanwhile();
-    collect(Find{*this});
-    margin = weigh<false>(machine, chosen, c, coming);
+    margin = margin_row(machine, chosen, planned, coming);
     return std::isfinite(margin);
   }
-  collect(Make{*this});
-  margin = weigh<true>(machine, chosen, c, coming.first());
-  return step<Loss>(machine, chosen, row, c, coming.rest(), label, weight, margin, meanwhile);
+  collect(planned, Make{*this});
+  const Coordinates& c = planned.coordinates;
+  margin = weigh<true>(machine, chosen, c, coming.first(), ahead_.room(c));
+  return step<Loss>(machine, chosen, planned, coming.rest(), label, weight, margin, meanwhile);
 }
 
 // QR: a row with features never learned is predicted without them; then they are
@@ -206,160 +209,127 @@ PQR_ALWAYS_INLINE inline bool Model::learn_row(Machine machine, Optimizer& chose
 template <class Loss, class Optimizer>
 bool Model::learn_newcomers(Optimizer& chosen, Planned& planned, double label, float weight,
                             double& margin) {
-  margin = margin_row(avx2_, chosen, planned, planned);
+  margin = margin_row(avx2_, chosen, planned, Coming{});
   const Row row = planned.expansion.row;
   const std::size_t order = separation_.order();
   for (std::size_t i = 0; i < row.size; ++i) separation_.append(row.indices[i]);
   pair_.resize(std::max(pair_.size(), separation_.order()));
-  square_.resize(std::max(square_.size(), separation_.order()));
   planned.expansion.expand(row, separation_, rule_);
-  fill_places(avx2_, Fetched{}, planned);
+  fill(planned);
   collect(planned, Make{*this});
-  weigh<true>(avx2_, chosen, planned.coordinates, Coming{});
-  const bool learned =
-      step<Loss>(avx2_, chosen, row, planned.coordinates, {}, label, weight, margin, [] {});
+  const Coordinates& c = planned.coordinates;
+  weigh<true>(avx2_, chosen, c, Coming{}, ahead_.room(c));
+  const bool learned = step<Loss>(avx2_, chosen, planned, {}, label, weight, margin, [] {});
   if (!learned) separation_.cut(order);
   return learned;
 }
 
 template <class Machine, class Optimizer>
 PQR_ALWAYS_INLINE inline double Model::margin_row(Machine machine, const Optimizer& chosen,
-                                                  Planned& row, const Planned& coming) const {
-  collect(row, Find{*this});
-  return weigh<false>(machine, chosen, row.coordinates, coming.coming());
+                                                  Planned& planned, Coming coming) const {
+  collect(planned, Find{*this});
+  return weigh<false>(machine, chosen, planned.coordinates, coming, nullptr);
 }
 
-template <class Machine>
-PQR_ALWAYS_INLINE inline void Model::plan(Machine machine, const Rows& batch, std::size_t r,
-                                          const Fetched& fetched, Planned& planned) const {
-  if (batch.splits) {
+PQR_ALWAYS_INLINE inline void Model::plan(const Rows& batch, std::size_t r,
+                                          Planned& planned) const {
+  if (is_linear()) {
+    planned.expansion.row = batch[r];
+  } else if (batch.splits) {
     planned.expansion.expand(batch[r], batch.splits[r], rule_);
   } else {
     planned.expansion.expand(batch[r], separation_, rule_);
   }
-  fill_places(machine, fetched, planned);
+  fill(planned);
 }
 
-// The coordinates of a row in their one order: linear, pairs by (j, i), shared, square.
-template <class Machine>
-PQR_ALWAYS_INLINE inline void Model::fill_places(Machine machine, const Fetched& fetched,
-                                                 Planned& planned) const {
-  const Expansion& e = planned.expansion;
+// The coordinates of a row in their one order: linear ones, whose numbers are features, then
+// interactions.
+PQR_ALWAYS_INLINE inline void Model::fill(Planned& planned) const {
+  Expansion& e = planned.expansion;
   Coordinates& c = planned.coordinates;
-  c.resize(e.row.size + e.interactions());
-  planned.open.clear();
-  planned.linear_open = fetched.where != Linear::Where::arrays;
-  vectorised(machine, [&](auto) PQR_ALWAYS_INLINE { fill_all(fetched, planned); });
-  c.pad();
+  const Row row = e.row;
+  c.resize(row.size + e.size());
+  copy(row.indices, row.size, c.numbers.data());
+  copy(row.values, row.size, c.x.data());
+  if (e.high > 0) e.fill(pair_.first(), c.numbers.data() + row.size, c.x.data() + row.size);
+  c.pad(Linear::front_keys);
+  const bool near = e.high == 0 || pair_.has_all(e.ranks[e.high - 1]);
+  c.array = near && linear_.front(row.indices, row.size) ? pair_.array() : nullptr;
+  if (near) return;
+  for (std::size_t b = 0; b < e.high; ++b) {
+    for (std::size_t a = 0; a <= b; ++a) pair_.prefetch(e.ranks[a], e.ranks[b]);
+  }
 }
 
-PQR_ALWAYS_INLINE inline void Model::fill_all(const Fetched& fetched, Planned& planned) const {
+// Finds what does not lie in the array, or may still move there. Where a table has moved, its slots
+// are looked for again.
+template <class Which>
+PQR_ALWAYS_INLINE inline void Model::collect(Planned& planned, Which slots) const {
+  Coordinates& c = planned.coordinates;
+  if (c.array) return;
   const Expansion& e = planned.expansion;
   const Row row = e.row;
-  Slot<float>** place = planned.coordinates.places.data();
-  float* x = planned.coordinates.x.data();
-  if (!planned.linear_open) {
-    const Coordinates& linear = fetched.coordinates;
-    fill(place, row.size, [from = linear.places.data()](std::size_t i) { return from[i]; });
-    fill(x, row.size, [from = linear.x.data()](std::size_t i) { return from[i]; });
-  } else {
-    std::copy_n(row.values, row.size, x);
-  }
-  place += row.size;
-  x += row.size;
-  const std::size_t high = e.high;
-  const std::uint32_t* ranks = e.ranks;
-  const float *values = e.values, scale = e.scale;
-  if (planned.offsets.size() < with_room(high)) planned.offsets.resize(with_room(high));
-  std::uintptr_t* offsets = planned.offsets.data();
-  fill(offsets, high, [=](std::size_t a) { return ranks[a] * sizeof(Slot<float>); });
-  const auto of_array = [&](const Slot<float>* array, std::size_t size, float factor)
-                            PQR_ALWAYS_INLINE {
-                              fill_array(array, offsets, values, factor, size, place, x);
-                              place += size;
-                              x += size;
-                            };
-  for (std::size_t b = 1; b < high; ++b) {
-    const float factor = values[b] * scale;
-    if (const Slot<float>* array = pair_.array(ranks[b])) {
-      of_array(array, b, factor);
-      continue;
-    }
-    for (std::size_t a = 0; a < b; ++a) {
-      pair_.prefetch(ranks[a], ranks[b]);
-      place[a] = &nowhere;
-      x[a] = values[a] * factor;
-    }
-    planned.open.push_back(std::size_t{b});  // a copy: `b` itself stays in a register
-    place += b;
-    x += b;
-  }
-  if (e.shared) of_array(shared_.data(), high, e.low_sum * scale);
-  if (e.squares) {
-    fill_array(square_.data(), offsets, values, scale, high, place, x);
-    for (std::size_t a = 0; a < high; ++a) x[a] = values[a] * (values[a] * scale);
-  }
-}
-
-// The places of a row's own features. Where the table has moved, the row is walked again.
-template <class Slots>
-void Model::find_linear(const Row& row, Coordinates& c, Slots slots) {
+  c.pad_places();
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t i = 0; i < row.size; ++i) {
       c.places[i] = slots.linear(row.indices[i], moved);
     }
   }
-}
-
-template <class Slots>
-void Model::collect_linear(const Row& row, Fetched& fetched, Slots slots) {
-  if (fetched.where != Linear::Where::arrays) find_linear(row, fetched.coordinates, slots);
-}
-
-// Finds what was left open. Where pairs have moved, they are walked again.
-template <class Slots>
-void Model::collect(Planned& planned, Slots slots) {
-  const Expansion& e = planned.expansion;
-  if (planned.linear_open) find_linear(e.row, planned.coordinates, slots);
-  Slot<float>** pairs = planned.coordinates.places.data() + e.row.size;
-  for (bool moved = !planned.open.empty(); moved;) {
+  for (bool moved = true; moved;) {
     moved = false;
-    for (const std::size_t b : planned.open) {
-      Slot<float>** place = pairs + b * (b - 1) / 2;
-      for (std::size_t a = 0; a < b; ++a) place[a] = slots.pair(e.ranks[a], e.ranks[b], moved);
+    Slot<float>** place = c.places.data() + row.size;
+    for (std::size_t b = 0; b < e.high; ++b) {
+      *place++ = slots.pair(e.ranks[b], e.ranks[b], moved);
+      for (std::size_t a = 0; a < b; ++a) *place++ = slots.pair(e.ranks[a], e.ranks[b], moved);
     }
   }
 }
 
+// The margin. Slots and weights go into `weighed` if it `keeps` them.
 template <bool keeps, class Machine, class Optimizer>
 PQR_ALWAYS_INLINE inline double Model::weigh(Machine machine, const Optimizer& chosen,
-                                             Coordinates& c, Coming coming) const {
-  const double sum = weigh_slots<keeps>(machine, chosen.each(), c, coming);
+                                             const Coordinates& c, Coming coming,
+                                             Weighed* weighed) const {
+  const double sum = vectorised(machine, [&](auto at_a_time) PQR_ALWAYS_INLINE {
+    Sum<at_a_time> found;
+    c.with_places([&](auto at) PQR_ALWAYS_INLINE {
+      weigh_slots<keeps>(chosen.each(), at, c.x.data(), c.padded(), weighed, found, coming);
+    });
+    return found.total();
+  });
   return settings_.bias ? chosen.bias().weight(bias) + sum : sum;
 }
 
-// Learns the row whose slots and weights are in `c`.
+// Learns the row whose slots and weights have been weighed.
 template <class Loss, class Machine, class Optimizer, class Meanwhile>
-PQR_ALWAYS_INLINE inline bool Model::step(Machine machine, Optimizer& chosen, const Row& row,
-                                          Coordinates& c, Coming coming, double label, float weight,
-                                          double margin, Meanwhile meanwhile) {
+PQR_ALWAYS_INLINE inline bool Model::step(Machine machine, Optimizer& chosen,
+                                          const Planned& planned, Coming coming, double label,
+                                          float weight, double margin, Meanwhile meanwhile) {
   const double slope = Loss::slope(margin, label) * weight;
-  const double gradient = std::fabs(slope) * std::max(1.0, double{c.largest});
-  if (!(gradient <= largest_gradient)) return false;
+  if (!has_gradient(planned, slope)) return false;
+  const Coordinates& c = planned.coordinates;
+  const auto norm2 = [&] { return squares(c) + bias.z * bias.z; };
   double change = 0.0;  // of the squared norm
-  if constexpr (Optimizer::has_norm) change -= sum_of_squares(c) + bias.z * bias.z;
+  if constexpr (Optimizer::has_norm) change -= norm2();
   meanwhile();
-  step_slots(machine, chosen.each(), c, static_cast<float>(slope), coming);
+  vectorised(machine, [&, this](auto at_a_time) PQR_ALWAYS_INLINE {
+    c.with_places([&](auto at) PQR_ALWAYS_INLINE {
+      step_slots<at_a_time>(chosen.each(), at, c.x.data(), c.padded(), ahead_.weighed.data(),
+                            static_cast<float>(slope), coming);
+    });
+  });
   if (settings_.bias) {
     const auto always = chosen.bias();
     bias = always.step(bias, always.weight(bias), slope);
   }
-  if constexpr (Optimizer::has_norm) change += sum_of_squares(c) + bias.z * bias.z;
+  if constexpr (Optimizer::has_norm) change += norm2();
   chosen.end_row(change);
   if constexpr (std::is_same_v<Optimizer, Ogd>) {
     if (chosen.wants_rescaling()) rescale(chosen.take_scale());
   }
+  const Row& row = planned.expansion.row;
   if (row.size > 0) {
     const std::uint64_t last = row.indices[row.size - 1];
     next_feature = std::max(next_feature, last + 1);
@@ -374,7 +344,6 @@ void Model::rescale(double factor) {
   bias.z *= factor;
   linear_.each(multiply);
   pair_.each(multiply);
-  for (auto* slots : {&shared_, &square_}) std::for_each(slots->begin(), slots->end(), multiply);
 }
 
 double Model::bias_weight() const {

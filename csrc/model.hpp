@@ -69,10 +69,14 @@ class Model {
 
   std::size_t nonzeros(Block block) const;
 
-  // The bytes that the pairs of many rows soon take, and an arena that was made ready for them.
-  // One that comes too late is left alone.
-  static std::size_t soon(std::size_t order) { return PairTable<Slot<float>>::soon(order); }
-  void use(Arena& ready) { pair_.use(ready); }
+  // An array for the slots of a model of that order, whose memory is made ready from now on, and
+  // the bytes that it soon takes. After the first row, one that comes is left alone.
+  using Slots = Stretch<Slot<float>>;
+  static Slots ready(std::size_t order) { return Pairs::ready(order, Linear::front_keys + lanes); }
+  static std::size_t soon(std::size_t order) { return Pairs::soon(order); }
+  void use(Slots& ready) {
+    if (rows == 0 && pair_.use(ready)) linear_.lie_in(pair_.array());
+  }
 
   Slot<double> bias;
   double bias_weight() const;
@@ -85,38 +89,40 @@ class Model {
 
  private:
   using Linear = Table<Slot<float>>;
+  using Pairs = PairTable<Slot<float>>;
 
-  // A row long before its turn: its linear coordinates, and their places if all lie in arrays,
-  // which never move. Values that were just written in small pieces could not be read as vectors at
-  // once.
-  struct Fetched {
-    Linear::Where where = Linear::Where::other;
-    Coordinates coordinates;
-  };
   // A row shortly before its turn: its coordinates, and where those are that never move.
   struct Planned {
     Expansion expansion;
     Coordinates coordinates;
-    bool linear_open;                     // its linear slots are not all in arrays
-    std::vector<std::size_t> open;        // high features whose pairs are not in an array
-    std::vector<std::uintptr_t> offsets;  // of high features in arrays by rank
 
-    // Linear slots have been asked for long before.
+    // Linear slots are asked for long before, slots outside of the array when the row is planned.
     Coming coming() const {
+      const Coordinates& c = coordinates;
       const std::size_t first = expansion.row.size / lanes * lanes;
-      return {coordinates.places.data() + first, coordinates.padded() - first};
+      if (!c.array) return {};
+      return {{c.array, c.numbers.data() + first}, c.padded() - first};
     }
   };
   // How many rows ahead rows are planned, and ranks and linear slots fetched; those slots that are
-  // packed, once their groups are there; pairs when a row is planned, once the ranks are there.
-  // Rows themselves are fetched before all that.
-  static constexpr std::size_t planned_ahead = 1;
-  static constexpr std::size_t features_ahead = 3;
-  static constexpr std::size_t packed_ahead = 2;
+  // packed a little later, once their groups are there; pairs when a row is planned, once the ranks
+  // are there. Rows themselves are fetched before all that.
+  static constexpr std::size_t planned_ahead = 2;
+  static constexpr std::size_t features_ahead = 4;
+  static constexpr std::size_t packed_later = 1;
   static constexpr std::size_t streams_ahead = 8;
   struct Ahead {
-    std::array<Planned, planned_ahead + 1> planned;
-    std::array<Fetched, features_ahead + 2> fetched;  // also while the first of them is learned
+    std::array<Planned, 4> planned;  // by row, as many as are needed and a power of two
+    std::array<Linear::Where, 8> where{};
+    std::vector<Weighed> weighed;
+    double largest = 1;  // that a coordinate of the rows can be, for each feature that a row has
+
+    Planned& row(std::size_t r) { return planned[r % planned.size()]; }
+    Weighed* room(const Coordinates& c) {
+      const std::size_t size = c.padded() / lanes;
+      if (weighed.size() < size) weighed.resize(size);
+      return weighed.data();
+    }
   };
 
   struct Make;  // two ways to get at slots: making those that are missing,
@@ -127,58 +133,52 @@ class Model {
   bool avx2_ = has_avx2();
 
   Separation separation_;
-  Linear linear_;
-  PairTable<Slot<float>> pair_;
-  std::vector<Slot<float>> shared_, square_;  // by rank
-  Ahead ahead_;                               // while rows are learned, kept for its memory
+  Pairs pair_;     // (j, j) is the shared slot of rank j, or that of its square
+  Linear linear_;  // in the array of pairs, before them, as far as its first features go
+  Ahead ahead_;    // while rows are learned, kept for its memory
 
   // `machine` says whether there is AVX2, or is the Width of a vector where that is known.
-  template <class Machine>
-  void plan(Machine machine, const Rows& batch, std::size_t r, const Fetched& fetched,
-            Planned& planned) const;
-  template <class Machine>
-  void fill_places(Machine machine, const Fetched& fetched, Planned& planned) const;
-  void fill_all(const Fetched& fetched, Planned& planned) const;
-  template <std::size_t rows_ahead, class Machine, class Visit>
-  std::size_t each_row(Machine machine, const Rows& batch, Ahead& ahead, Visit visit) const;
+  void plan(const Rows& batch, std::size_t r, Planned& planned) const;
+  void fill(Planned& planned) const;
+  template <std::size_t rows_ahead, class Visit>
+  std::size_t each_row(const Rows& batch, Ahead& ahead, Visit visit) const;
+  template <std::size_t rows_ahead>
+  void begin(const Rows& batch, Ahead& ahead) const;
+  template <std::size_t rows_ahead>
+  Coming prepare(const Rows& batch, std::size_t r, Ahead& ahead) const;
   template <class Loss, class Optimizer>
   std::size_t learn_rows(Optimizer& optimizer, const Rows& batch, double* margins);
   template <class Loss, class Machine, class Optimizer>
   std::size_t learn_linear(Machine machine, Optimizer& optimizer, const Rows& batch,
                            double* margins);
-  template <class Loss, class Machine, class Optimizer, class Collect, class Meanwhile>
-  bool learn_row(Machine machine, Optimizer& optimizer, const Row& row, Coordinates& coordinates,
-                 Coming coming, double label, float weight, double& margin, Collect collect,
-                 Meanwhile meanwhile);
+  template <class Loss, class Machine, class Optimizer, class Meanwhile>
+  bool learn_row(Machine machine, Optimizer& optimizer, Planned& planned, Coming coming,
+                 double label, float weight, double& margin, Meanwhile meanwhile);
   template <class Loss, class Optimizer>
   bool learn_newcomers(Optimizer& optimizer, Planned& planned, double label, float weight,
                        double& margin);
   template <class Machine, class Optimizer>
-  std::size_t margin_linear(Machine machine, const Optimizer& optimizer, const Rows& batch,
-                            double* margins) const;
-  template <class Machine, class Optimizer>
   double margin_row(Machine machine, const Optimizer& optimizer, Planned& planned,
-                    const Planned& coming) const;
-  template <class Slots>
-  static void find_linear(const Row& row, Coordinates& coordinates, Slots slots);
-  template <class Slots>
-  static void collect_linear(const Row& row, Fetched& fetched, Slots slots);
-  template <class Slots>
-  static void collect(Planned& planned, Slots slots);
+                    Coming coming) const;
+  template <class Which>
+  void collect(Planned& planned, Which slots) const;
   template <bool keeps, class Machine, class Optimizer>
-  double weigh(Machine machine, const Optimizer& optimizer, Coordinates& coordinates,
-               Coming coming) const;
+  double weigh(Machine machine, const Optimizer& optimizer, const Coordinates& coordinates,
+               Coming coming, Weighed* weighed) const;
   template <class Loss, class Machine, class Optimizer, class Meanwhile>
-  bool step(Machine machine, Optimizer& optimizer, const Row& row, Coordinates& coordinates,
-            Coming coming, double label, float weight, double margin, Meanwhile meanwhile);
+  bool step(Machine machine, Optimizer& optimizer, const Planned& planned, Coming coming,
+            double label, float weight, double margin, Meanwhile meanwhile);
+  // Which block the slots of one rank are.
+  Block own() const { return settings_.everything_high ? Block::square : Block::shared; }
   bool is_linear() const { return separation_.order() == 0 && !settings_.everything_high; }
   template <class Visit>
   void each_slot(Block block, Visit visit) const;
   template <class Of>
   std::size_t count(Block block, Of of) const;
   void rescale(double factor);
-  void prefetch(const Rows& batch, std::size_t r, std::size_t& done, Ahead& ahead) const;
-  void prefetch_packed(const Row& row) const;
+  void prefetch(const Rows& batch, std::size_t r, Ahead& ahead) const;
+  double largest_coordinate(const Rows& batch) const;
+  bool has_gradient(const Planned& planned, double slope) const;
 };
 
 }  // namespace pqr

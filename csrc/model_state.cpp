@@ -45,9 +45,9 @@ void Model::each_slot(Block block, Visit visit) const {
     linear_.each_sorted(visit);
     return;
   }
-  const auto& slots = block == Block::shared ? shared_ : square_;
-  for (std::size_t rank = 0; rank < slots.size(); ++rank) {
-    visit(static_cast<std::uint32_t>(rank), slots[rank]);
+  if (block != own()) return;
+  for (std::uint32_t rank = 0; rank < separation_.order(); ++rank) {
+    if (const Slot<float>* slot = pair_.find(rank, rank)) visit(rank, *slot);
   }
 }
 
@@ -117,9 +117,9 @@ std::size_t Model::count(Block block, Of of) const {
         [&](std::uint32_t, const Slot<float>* slots, std::size_t size) { add(slots, size); });
   } else if (block == Block::pair) {
     pair_.each_run(add);
+    count -= this->count(own(), of);
   } else {
-    const auto& slots = block == Block::shared ? shared_ : square_;
-    add(slots.data(), slots.size());
+    each_slot(block, [&](std::uint32_t, const Slot<float>& slot) { add(&slot, 1); });
   }
   return count;
 }
@@ -141,9 +141,8 @@ bool Model::restore(Block block, const std::uint32_t* keys, const float* slots, 
     if (!rises(keys, size, std::size_t{1} << 32)) return false;
     for (std::size_t n = 0; n < size; ++n) *linear_.make(keys[n], moved) = slot(n);
   } else {
-    auto& target = block == Block::shared ? shared_ : square_;
-    if (!rises(keys, size, target.size())) return false;
-    for (std::size_t n = 0; n < size; ++n) target[keys[n]] = slot(n);
+    if (!rises(keys, size, block == own() ? separation_.order() : 0)) return false;
+    for (std::size_t n = 0; n < size; ++n) *pair_.make(keys[n], keys[n], moved) = slot(n);
   }
   return true;
 }
@@ -198,17 +197,17 @@ std::optional<Frozen> Model::freeze(const Rows& batch) const {
           weigh(slots, std::min(many, features - first), frozen.linear() + first);
         });
         for (std::uint32_t j = 0; j < order; ++j) {
-          float* const weights = frozen.pairs(j);
-          if (const Slot<float>* row = pair_.array(j)) {
-            weigh(row, j, weights);
+          float* const weights = frozen.interactions(j);
+          if (const Slot<float>* row = pair_.row(j)) {
+            weigh(row, j + 1, weights);
             continue;
           }
+          if (const Slot<float>* slot = pair_.find(j, j)) weights[0] = one.weight(*slot);
           pair_.each_of_row(j, [&](std::uint32_t i, const Slot<float>& slot) {
-            weights[i] = one.weight(slot);
+            weights[i + 1] = one.weight(slot);
             return true;
           });
         }
-        weigh(shared_.data(), order, frozen.shared());
       },
       optimizer);
   return frozen;

@@ -42,12 +42,13 @@ struct Proximal {
   Real inverse_alpha;
   Real ridge;  // beta / alpha + l2
   Real l1;
+  static constexpr Real least = std::numeric_limits<Real>::min();
 
   template <class V>
   PQR_ALWAYS_INLINE V weight(Slot<V> slot) const {
-    const V outside = magnitude(slot.z) - l1;
-    const V w = -with_sign(outside, slot.z) / (slot.root_n * inverse_alpha + ridge);
-    return outside > 0 ? w : V{};  // also where 0 / 0 stands: beta = l2 = 0 before the first step
+    const V inside = larger(smaller(slot.z, l1 - V{}), -l1 - V{});  // z itself if |z| <= l1
+    // Before the first step z = 0, and so is the divisor where beta = l2 = 0.
+    return (inside - slot.z) / larger(slot.root_n * inverse_alpha + ridge, least - V{});
   }
 
   // `weight` is the slot's weight before the step: sigma pulls towards it.

@@ -1,4 +1,4 @@
-// Values by pair of ranks i < j.
+// Values by pair of ranks i <= j.
 #pragma once
 
 #include <algorithm>
@@ -12,51 +12,90 @@
 
 namespace pqr {
 
-// Row j of the triangle holds the pairs of the feature of rank j with more frequent ones. Rows of
-// ranks that are near each other form a block. While few of its pairs have been met, each row of a
-// block is a hash table: memory follows what was seen. Then all of the block is one array, in which
-// the place of a pair is known without looking, and never moves.
+// All pairs of ranks are numbered row by row: row j has (j, j), then (0, j) to (j - 1, j), and is
+// filled up to a cache line of eight, so that rows of eight ranks in turn are as long. The number
+// of (j, j), of one rank or of a vector of them:
+template <class Ranks>
+constexpr Ranks row_start(Ranks j) {
+  const Ranks eights = j >> 3;
+  return ((eights + 1) * (j - (eights << 2))) << 3;
+}
+
+// Rows of ranks that are near each other form a block. While few of its pairs have been met, each
+// row of a block is a hash table: memory follows what was seen. Then all of the block lies in an
+// array, in which the place of a pair follows from its number, and never moves. Other values may
+// lie before the pairs.
 template <class T>
 class PairTable {
  public:
+  static constexpr std::uint32_t most = 1u << 16;  // ranks that the array has room for
+
+  // Up to `ranks` have a place in the array, behind `before` other values.
+  PairTable(std::size_t ranks, std::uint32_t before) : before_(before), room_(rounded(ranks)) {
+    while (!(array_ = Stretch<T>(before_ + row_start(room_))).data() && room_ > 0) {
+      room_ = room_ / 2 / block_rows * block_rows;
+    }
+  }
+
   std::size_t size() const { return rows_.size(); }
   void resize(std::size_t order) {
     rows_.resize(order);
     blocks_.resize((order + block_rows - 1) / block_rows);
-    arena_.expect(soon(order));
   }
 
-  // The bytes that arrays soon take, where there are many pairs.
+  // The bytes that the array soon takes, where there are many pairs.
   static std::size_t soon(std::size_t order) {
-    return triangle(std::min<std::size_t>(order, some_ranks)) * sizeof(T);
+    return row_start(std::min<std::size_t>(order, some_ranks)) * sizeof(T);
   }
 
-  // Takes memory that was made ready, if it has none yet.
-  void use(Arena& ready) {
-    if (arena_.is_new()) arena_ = std::move(ready);
+  // The array of such a table, touched from now on if that is worth a thread.
+  static Stretch<T> ready(std::size_t ranks, std::uint32_t before) {
+    Stretch<T> array(before + row_start(rounded(ranks)));
+    if (array.data() && soon(ranks) >= worth_touching) {
+      array.touch(before, before + soon(ranks) / sizeof(T));
+    }
+    return array;
   }
 
-  // Row j as an array indexed by i; null while it is none.
-  T* array(std::uint32_t j) const {
-    const Block& block = blocks_[j / block_rows];
-    return block.first ? block.row(j) : nullptr;
+  // Takes an array that was made ready, if nothing lies in its own. Says whether it did.
+  bool use(Stretch<T>& ready) {
+    if (taken_ > 0 || ready.size() < before_ + row_start(room_)) return false;
+    array_ = std::move(ready);
+    touched_ = some_ranks;
+    return true;
+  }
+
+  // The array, or null if there is none; the number of the first pair there; whether all pairs of
+  // ranks up to this one lie there.
+  T* array() const { return array_.data(); }
+  std::uint32_t first() const { return before_; }
+  bool has_all(std::uint32_t j) const { return j < in_array_; }
+
+  // Row j, if it lies in the array: that of j itself, then those of smaller ranks.
+  T* row(std::uint32_t j) const {
+    return blocks_[j / block_rows].is_array ? pairs() + row_start<std::size_t>(j) : nullptr;
   }
 
   const T* find(std::uint32_t i, std::uint32_t j) const {
-    const T* row = array(j);
-    return row ? row + i : rows_[j].find(i);
+    const T* const values = row(j);
+    return values ? values + within(i, j) : rows_[j].find(i);
   }
 
-  // Finds or makes. `moved` turns true when pointers to values outside of arrays are void.
+  // Finds or makes. `moved` turns true when pointers to values outside of the array are void.
   T* make(std::uint32_t i, std::uint32_t j, bool& moved) {
-    T* const row = array(j);
-    if (row) return row + i;
+    T* const values = row(j);
+    if (values) return values + within(i, j);
     T* const found = rows_[j].find(i);
     return found ? found : add(i, j, moved);
   }
 
-  // Asks for a value that is not in an array.
-  void prefetch(std::uint32_t i, std::uint32_t j) const { rows_[j].prefetch(i); }
+  void prefetch(std::uint32_t i, std::uint32_t j) const {
+    if (const T* const values = row(j)) {
+      fetch(values + within(i, j));
+    } else {
+      rows_[j].prefetch(i);
+    }
+  }
 
   // In no order.
   template <class Visit>
@@ -67,24 +106,26 @@ class PairTable {
   // Those that lie side by side at a time.
   template <class Visit>
   void each_run(Visit visit) const {
-    for (std::uint32_t b = 0; b < blocks_.size(); ++b) {
-      if (blocks_[b].first) visit(blocks_[b].first, size_of(b));
+    for (std::size_t b = 0; b < blocks_.size(); ++b) {
+      if (blocks_[b].is_array) visit(pairs() + start_of(b), start_of(b + 1) - start_of(b));
     }
     for (const HashTable<T>& row : rows_) {
       row.each([&](std::uint32_t, T& value) { visit(&value, std::size_t{1}); });
     }
   }
 
-  // Those of row j in order of i, until a visit returns false.
+  // Those of pairs i < j of row j in order of i, until a visit returns false.
   template <class Visit>
   void each_of_row(std::uint32_t j, Visit visit) const {
-    if (const T* const values = array(j)) {
-      for (std::uint32_t i = 0; i < j && visit(i, values[i]); ++i) {
+    if (const T* const values = row(j)) {
+      for (std::uint32_t i = 0; i < j && visit(i, values[within(i, j)]); ++i) {
       }
       return;
     }
     std::vector<std::pair<std::uint32_t, T>> sorted;
-    rows_[j].each([&](std::uint32_t i, const T& value) { sorted.emplace_back(i, value); });
+    rows_[j].each([&](std::uint32_t i, const T& value) {
+      if (i != j) sorted.emplace_back(i, value);
+    });
     std::sort(sorted.begin(), sorted.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [i, value] : sorted) {
@@ -99,55 +140,80 @@ class PairTable {
   // of the array's memory.
   static constexpr std::uint32_t few_ranks = 4096, some_ranks = 2 * few_ranks;
   static constexpr std::size_t one_in_some = 64, one_in_many = 16;
+  static constexpr std::size_t worth_touching = std::size_t{32} << 20;
 
   struct Block {
-    T* first = nullptr;         // the array, once it is one
-    std::uintptr_t origin = 0;  // where it would start, if all rows before it were in it
-    std::size_t hashed = 0;     // values in the tables of its rows
-
-    T* row(std::uint32_t j) const { return reinterpret_cast<T*>(origin + triangle(j) * sizeof(T)); }
+    bool is_array = false;
+    std::size_t hashed = 0;  // values in the tables of its rows
   };
 
-  Arena arena_;
+  std::uint32_t before_;
+  std::size_t room_;            // ranks that the array has room for
+  std::size_t taken_ = 0;       // values of blocks that are in the array
+  std::size_t touched_ = 0;     // ranks up to which somebody touches the array
+  std::uint32_t in_array_ = 0;  // all smaller ranks are there
+  Stretch<T> array_;
   std::vector<Block> blocks_;
-  std::vector<HashTable<T>> rows_;  // empty, where the block is an array
+  std::vector<HashTable<T>> rows_;  // empty, where the block is in the array
 
-  static std::size_t triangle(std::size_t side) { return side * (side - 1) / 2; }
-  static std::size_t size_of(std::size_t block) {
-    return triangle((block + 1) * block_rows) - triangle(block * block_rows);
+  T* pairs() const { return array_.data() + before_; }
+
+  // Ranks, to whole blocks.
+  static std::size_t rounded(std::size_t ranks) {
+    return (std::min<std::size_t>(ranks, most) + block_rows - 1) / block_rows * block_rows;
   }
+  static std::size_t start_of(std::size_t block) { return row_start(block * block_rows); }
+  static std::uint32_t within(std::uint32_t i, std::uint32_t j) { return i == j ? 0 : i + 1; }
 
   std::size_t may_hash(std::uint32_t block) const {
     const std::uint32_t j = block * block_rows;
     if (j < few_ranks) return 0;
-    const std::size_t size = size_of(block);
-    const bool soon = j < some_ranks && !arena_.template is_being_touched<T>(size);
-    return size / (soon ? one_in_some : one_in_many);
+    const bool soon = j < some_ranks && !array_.is_being_touched(before_ + start_of(block + 1));
+    return (start_of(block + 1) - start_of(block)) / (soon ? one_in_some : one_in_many);
   }
 
   // A pair that is not there.
   [[gnu::noinline]] T* add(std::uint32_t i, std::uint32_t j, bool& moved) {
     const std::uint32_t block = j / block_rows;
-    if (blocks_[block].hashed < may_hash(block)) {
+    if (blocks_[block].hashed < may_hash(block) || !take(block)) {
       ++blocks_[block].hashed;
       return rows_[j].make(i, moved);
     }
-    make_array(block);
     moved = true;
-    return array(j) + i;
+    return row(j) + within(i, j);
   }
 
-  void make_array(std::uint32_t block) {
-    const std::uint32_t first = block * block_rows;
-    T* const all = arena_.take<T>(size_of(block));
-    blocks_[block].first = all;
-    blocks_[block].origin = reinterpret_cast<std::uintptr_t>(all) - triangle(first) * sizeof(T);
-    const auto last = static_cast<std::uint32_t>(std::min<std::size_t>(first + block_rows, size()));
-    for (std::uint32_t j = first; j < last; ++j) {
-      T* const values = array(j);
-      rows_[j].each([&](std::uint32_t i, const T& value) { values[i] = value; });
+  // Puts a block into the array. False if there is no room for it.
+  bool take(std::uint32_t block) {
+    if ((block + 1) * block_rows > room_) return false;
+    touch_soon(block);
+    const auto is_array = [&](std::size_t b) { return b < blocks_.size() && blocks_[b].is_array; };
+    const std::size_t from = (before_ + start_of(block)) * sizeof(T);
+    const std::size_t to = (before_ + start_of(block + 1)) * sizeof(T);
+    // A page that is shared with a neighbour is large if both are in the array.
+    array_.prefer_large(block > 0 && is_array(block - 1) ? from / large_page * large_page : from,
+                        is_array(block + 1) ? to + large_page - 1 : to);
+    blocks_[block].is_array = true;
+    const auto last =
+        static_cast<std::uint32_t>(std::min<std::size_t>((block + 1) * block_rows, size()));
+    for (std::uint32_t j = block * block_rows; j < last; ++j) {
+      T* const values = row(j);
+      rows_[j].each([&](std::uint32_t i, const T& value) { values[within(i, j)] = value; });
       rows_[j] = HashTable<T>();
     }
+    while (is_array(in_array_ / block_rows)) in_array_ += block_rows;
+    return true;
+  }
+
+  // Once much has been taken, what is soon taken as well is touched before: first the most frequent
+  // ranks, then those that come next.
+  void touch_soon(std::uint32_t block) {
+    taken_ += start_of(block + 1) - start_of(block);
+    const std::uint32_t tier = block * block_rows < few_ranks ? few_ranks : some_ranks;
+    const std::size_t last = std::min<std::size_t>(room_, tier);
+    if (last <= touched_ || taken_ * sizeof(T) < worth_touching) return;
+    array_.touch(before_ + row_start(touched_), before_ + row_start(last));
+    touched_ = last;
   }
 };
 

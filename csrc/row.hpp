@@ -51,14 +51,14 @@ struct Rows {
     constexpr std::size_t split_ahead = 8;
     if (r >= size) return;
     const Row row = (*this)[r];
-    fetch_start(row.indices, row.size);
-    fetch_start(row.values, row.size);
+    fetch_ends(row.indices, row.size);
+    fetch_ends(row.values, row.size);
     if (labels) pqr::fetch(labels + r);
     if (weights) pqr::fetch(weights + r);
     if (splits) {
       if (r + split_ahead < size) pqr::fetch(splits + r + split_ahead);
-      fetch_start(splits[r].ranks, splits[r].high);
-      fetch_start(splits[r].values, splits[r].high);
+      fetch_ends(splits[r].ranks, splits[r].high);
+      fetch_ends(splits[r].values, splits[r].high);
     }
   }
 

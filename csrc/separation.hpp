@@ -47,7 +47,7 @@ class Separation {
   // Few ranks stay in the cache.
   void prefetch(const Row& row) const {
     if (features_.size() < 4096) return;
-    ranks_.prefetch(row.indices, row.size, [](std::size_t, const std::uint32_t*) {});
+    ranks_.prefetch(row.indices, row.size);
   }
   const std::vector<std::uint32_t>& features() const { return features_; }
   std::size_t order() const { return features_.size(); }

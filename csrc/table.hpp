@@ -41,23 +41,23 @@ class Table {
     return found ? found : add(key, moved);
   }
 
+  // The array of the first keys has room for so many, and lies in somebody else's memory if that is
+  // there and starts a large page; nothing may have been made.
+  static constexpr std::uint32_t front_keys = 1u << 22;
+  void lie_in(T* memory) { front_ = memory; }
+
   // The array of the first keys, if all of these lie there: they never move. Keys rise.
   T* front(const std::uint32_t* keys, std::size_t size) const {
-    return size == 0 || keys[size - 1] < in_front_ ? front_.data() : nullptr;
+    return size == 0 || keys[size - 1] < in_front_ ? front_ : nullptr;
   }
 
   enum class Where { arrays, packed, other };
 
-  // Asks for the values of many keys, which rise. `visit` is given the position and the place of
-  // each that lies in an array, and so will not move. Says where all of them are, or the worst of
+  // Asks for the values of many keys, which rise. Says where all of them are, or the worst of
   // them: of those that are packed it could only ask for the group that says where they are.
-  template <class Visit>
-  Where prefetch(const std::uint32_t* keys, std::size_t size, Visit visit) const {
-    if (T* const first = front(keys, size)) {
-      for (std::size_t i = 0; i < size; ++i) {
-        fetch(first + keys[i]);
-        visit(i, first + keys[i]);
-      }
+  Where prefetch(const std::uint32_t* keys, std::size_t size) const {
+    if (const T* const first = front(keys, size)) {
+      for (std::size_t i = 0; i < size; ++i) fetch(first + keys[i]);
       return Where::arrays;
     }
     const Place* const places = places_.data();
@@ -67,9 +67,7 @@ class Table {
       const std::uint32_t key = keys[i];
       const std::size_t chunk = key >> chunk_bits;
       if (chunk < chunks && places[chunk].array) {
-        T* place = places[chunk].array + (key & chunk_mask);
-        fetch(place);
-        visit(i, place);
+        fetch(places[chunk].array + (key & chunk_mask));
       } else if (chunk < chunks && places[chunk].packed) {
         fetch(&places[chunk].packed->group(key).bits[Group::word_of(key)]);
         fetch(&places[chunk].packed->group(key).run);
@@ -150,10 +148,11 @@ class Table {
   static constexpr std::uint32_t packed_at = 64;
   static constexpr std::uint32_t array_of_few_at = 16;
   static constexpr std::uint32_t much_hashed = 1u << 15;  // a megabyte or so
-  static constexpr std::uint32_t front_chunks = 1024;     // four million keys
+  static constexpr std::uint32_t front_chunks = front_keys / chunk_size;
 
   Arena arena_;
-  Stretch<T> front_;            // where those of the first chunks lie that are arrays
+  Stretch<T> own_front_;
+  T* front_ = nullptr;          // where those of the first chunks lie that are arrays
   std::uint32_t in_front_ = 0;  // all smaller keys lie there
   std::vector<Place> places_;   // by chunk
   Packed<T> packed_;
@@ -211,25 +210,27 @@ class Table {
   // The array of a chunk, with its values but for those that are hashed.
   T* make_array(std::uint32_t chunk) {
     const bool first = chunk < front_chunks;
-    if (first && !front_.data()) front_ = Stretch<T>(std::size_t{front_chunks} * chunk_size);
-    T* const array =
-        first && front_.data() ? front_.data() + chunk * chunk_size : packed_.array(arena_);
+    if (first && !front_) {
+      own_front_ = Stretch<T>(front_keys);
+      front_ = own_front_.data();
+    }
+    T* const array = first && front_ ? front_ + chunk * chunk_size : packed_.array(arena_);
     if (Chunk* packed = places_[chunk].packed) packed_.move(packed, array);
     places_[chunk] = {array, nullptr};
     ++arrays_;
-    if (first && front_.data()) enlarge(chunk);
+    if (first && front_) enlarge_with(chunk);
     return array;
   }
 
   // Chunks whose arrays share a large page get one once half of them are arrays.
-  void enlarge(std::uint32_t chunk) {
-    constexpr auto sharing = static_cast<std::uint32_t>(front_.large_page / sizeof(T) / chunk_size);
+  void enlarge_with(std::uint32_t chunk) {
+    constexpr auto sharing = static_cast<std::uint32_t>(large_page / sizeof(T) / chunk_size);
     const std::uint32_t first = chunk / sharing * sharing;
     std::uint32_t arrays = 0;
     for (std::uint32_t c = first; c < first + sharing && c < places_.size(); ++c) {
       arrays += places_[c].array != nullptr;
     }
-    if (arrays == sharing / 2) front_.enlarge(front_.data() + first * chunk_size);
+    if (arrays == sharing / 2) enlarge(front_ + first * chunk_size);
   }
 
   // Puts what is hashed where it belongs now. Returns how many stay.
@@ -248,8 +249,8 @@ class Table {
   }
 
   void extend_front() {
-    while (in_front_ >> chunk_bits < places_.size() && front_.data() &&
-           places_[in_front_ >> chunk_bits].array == front_.data() + in_front_) {
+    while (in_front_ >> chunk_bits < places_.size() && front_ &&
+           places_[in_front_ >> chunk_bits].array == front_ + in_front_) {
       in_front_ += chunk_size;
     }
   }

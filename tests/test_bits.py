@@ -1,6 +1,7 @@
-"""The fast path for AVX2 and the one for any machine predict the same, to the last bit.
+"""The fast path for AVX2 and the one for any machine predict the same, to the last bit, and so do
+slots that lie in one array and slots that lie anywhere.
 
-The native core is built twice into one program, tests/native/bits.cpp.
+The native core is built three times into one program, tests/native/bits.cpp.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ def printed(program: Path, *flags: str) -> list[str]:
 
 
 @pytest.mark.skipif(shutil.which(COMPILER) is None, reason="there is no compiler")
-def test_avx2_and_any_machine_predict_the_same(tmp_path: Path) -> None:
+def test_every_path_predicts_the_same(tmp_path: Path) -> None:
+    refuse = ["-include", str(ROOT / "tests/native/refuse.hpp")]
     with ThreadPoolExecutor(2) as pool:
         fast = pool.submit(printed, tmp_path / "fast")
         portable = pool.submit(printed, tmp_path / "portable", "-DPQR_PORTABLE")
+        scattered = pool.submit(printed, tmp_path / "scattered", *refuse)
     (name, *predicted), (other, *expected) = fast.result(), portable.result()
     assert other == "# any machine"
+    assert scattered.result() == [name, *predicted]
     if name == other:
         pytest.skip("this machine has no AVX2")
     assert predicted == expected

@@ -25,11 +25,11 @@ ALLOWED = {
     "parse": {"row", "number", "ones", "parse"},
     "separation": {"row", "table"},
     "split": {"avx2", "order", "row", "separation"},
-    "expand": {"row", "separation", "split"},
+    "expand": {"avx2", "lanes", "pairs", "row", "separation", "split"},
     "coordinates": {"avx2", "lanes", "optim"},
     "kernel": {"avx2", "coordinates", "lanes", "memory", "optim"},
     "memory": set(),
-    "frozen": {"avx2", "coordinates", "expand", "lanes", "memory", "row", "separation"},
+    "frozen": {"avx2", "coordinates", "expand", "lanes", "memory", "pairs", "row", "separation"},
     "model": {
         "coordinates",
         "expand",

@@ -170,11 +170,11 @@ class Named {
   DictRow scratch_;
 };
 
-// Memory for the pairs of a model that is not there yet.
+// Memory for the slots of a model that is not there yet.
 struct Room {
-  Arena arena;
+  Model::Slots slots;
 
-  explicit Room(std::uint64_t order) { arena.make_ready(bytes(order)); }
+  explicit Room(std::uint64_t order) : slots(Model::ready(order)) {}
   static std::size_t bytes(std::uint64_t order) { return Model::soon(order); }
 };
 
@@ -189,7 +189,7 @@ class NamedModel : public Named<Model> {
               optimizer_named(optimizer, rates), separation(high)) {}
 
   void use(Room& room) {
-    model_.change([&](Model& model) { model.use(room.arena); });
+    model_.change([&](Model& model) { model.use(room.slots); });
   }
 
   // Of rows to be learned later. In QR rows change what is high, so there it is refused.

@@ -3,21 +3,9 @@
 //
 // Exit codes: 0 done, otherwise the number of the check that failed.
 //
-// With REFUSE_ADDRESSES the system grants none that have no memory yet.
+// With refuse.hpp the system grants none that have no memory yet.
 
-#include <sys/mman.h>
-
-#include <cstddef>
-
-#ifdef REFUSE_ADDRESSES
-constexpr bool refuses = true;
-static void* granted(void* at, std::size_t size, int access, int flags, int file, off_t from) {
-  return flags & MAP_NORESERVE ? MAP_FAILED : mmap(at, size, access, flags, file, from);
-}
-#define mmap granted
-#else
-constexpr bool refuses = false;
-#endif
+#include "table.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -27,9 +15,13 @@ constexpr bool refuses = false;
 #include <utility>
 #include <vector>
 
-#include "table.hpp"
-
 namespace {
+
+#ifdef REFUSES_ADDRESSES
+constexpr bool refuses = true;
+#else
+constexpr bool refuses = false;
+#endif
 
 constexpr std::uint32_t last = 0xFFFFFFFFu;
 
@@ -46,7 +38,10 @@ template <class T>
 class Pair {
  public:
   Pair(std::uint32_t array_at, std::uint32_t few_arrays, bool covers = false)
-      : table_(array_at, few_arrays), covers_(covers) {}
+      : table_(array_at, few_arrays), covers_(covers) {
+    if (covers) memory_ = pqr::Stretch<T>(pqr::Table<T>::front_keys);
+    table_.lie_in(memory_.data());
+  }
 
   // A row of rising keys: makes them all, and writes through the pointers.
   void learn(std::vector<std::uint32_t> keys) {
@@ -57,8 +52,7 @@ class Pair {
       require(9, !refuses);
       for (const std::uint32_t key : keys) settled_[key] = first + key;
     }
-    table_.prefetch(keys.data(), keys.size(),
-                    [&](std::size_t i, T* place) { settled_[keys[i]] = place; });
+    table_.prefetch(keys.data(), keys.size());
     std::vector<T*> places(keys.size());
     for (bool moved = true; moved;) {
       moved = false;
@@ -107,6 +101,7 @@ class Pair {
   static int failed;
 
  private:
+  pqr::Stretch<T> memory_;  // for the first keys, if they are to lie in somebody else's
   pqr::Table<T> table_;
   std::map<std::uint32_t, T> map_;
   std::map<std::uint32_t, T*> settled_;  // places that must not move
