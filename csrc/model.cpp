@@ -80,6 +80,37 @@ PQR_ALWAYS_INLINE inline void Model::prefetch(const Rows& batch, std::size_t r,
   for (std::size_t i = 0; i < row.size; ++i) linear_.prefetch_packed(row.indices[i]);
 }
 
+// The coordinates of a row in their one order: linear ones, whose numbers are features, then
+// interactions.
+PQR_ALWAYS_INLINE inline void Model::fill(Planned& planned) const {
+  Expansion& e = planned.expansion;
+  Coordinates& c = planned.coordinates;
+  const Row row = e.row;
+  c.resize(row.size + e.size());
+  copy(row.indices, row.size, c.numbers.data());
+  copy(row.values, row.size, c.x.data());
+  if (e.high > 0) e.fill(pair_.first(), c.numbers.data() + row.size, c.x.data() + row.size);
+  c.pad(Linear::front_keys);
+  const bool near = e.high == 0 || pair_.has_all(e.ranks[e.high - 1]);
+  c.array = near && linear_.front(row.indices, row.size) ? pair_.array() : nullptr;
+  if (near) return;
+  for (std::size_t b = 0; b < e.high; ++b) {
+    for (std::size_t a = 0; a <= b; ++a) pair_.prefetch(e.ranks[a], e.ranks[b]);
+  }
+}
+
+PQR_ALWAYS_INLINE inline void Model::plan(const Rows& batch, std::size_t r,
+                                          Planned& planned) const {
+  if (is_linear()) {
+    planned.expansion.row = batch[r];
+  } else if (batch.splits) {
+    planned.expansion.expand(batch[r], batch.splits[r], rule_);
+  } else {
+    planned.expansion.expand(batch[r], separation_, rule_);
+  }
+  fill(planned);
+}
+
 // What the first rows have done for them before the turn of the first one,
 template <std::size_t rows_ahead>
 [[gnu::noinline]] void Model::begin(const Rows& batch, Ahead& ahead) const {
@@ -98,64 +129,6 @@ PQR_ALWAYS_INLINE inline Coming Model::prepare(const Rows& batch, std::size_t r,
   return rows_ahead > 0 ? planned.coming() : Coming{};
 }
 
-std::size_t Model::learn(const Rows& batch, double* margins) {
-  return std::visit(
-      [&](auto& chosen) {
-        return settings_.loss == Loss::squared ? learn_rows<Squared>(chosen, batch, margins)
-                                               : learn_rows<Logistic>(chosen, batch, margins);
-      },
-      optimizer);
-}
-
-template <class Loss, class Optimizer>
-std::size_t Model::learn_rows(Optimizer& chosen, const Rows& batch, double* margins) {
-  return vectorised(avx2_, [&, this](auto machine) PQR_ALWAYS_INLINE {
-    ahead_.largest = largest_coordinate(batch);
-    if (is_linear()) return learn_linear<Loss>(machine, chosen, batch, margins);
-    const auto learn_one = [&](Planned& row, Coming coming, std::size_t r) PQR_ALWAYS_INLINE {
-      const double label = batch.labels[r];
-      const float weight = batch.weights[r];
-      if (row.expansion.ignored > 0 && weight != 0.0f) {
-        return learn_newcomers<Loss>(chosen, row, label, weight, margins[r]);
-      }
-      return learn_row<Loss>(machine, chosen, row, coming, label, weight, margins[r], [] {});
-    };
-    // In QR a row may bring new ranks, so a later row cannot be split before its turn.
-    return settings_.everything_high ? each_row<0>(batch, ahead_, learn_one)
-                                     : each_row<planned_ahead>(batch, ahead_, learn_one);
-  });
-}
-
-std::size_t Model::margin(const Rows& batch, double* margins) const {
-  return std::visit(
-      [&](const auto& chosen) {
-        return vectorised(avx2_, [&, this](auto machine) PQR_ALWAYS_INLINE {
-          Ahead ahead;
-          return each_row<planned_ahead>(
-              batch, ahead, [&](Planned& row, Coming coming, std::size_t r) PQR_ALWAYS_INLINE {
-                margins[r] = margin_row(machine, chosen, row, coming);
-                return std::isfinite(margins[r]);
-              });
-        });
-      },
-      optimizer);
-}
-
-// A row is short, and waits for its loss: what can be done for rows ahead is done meanwhile.
-template <class Loss, class Machine, class Optimizer>
-PQR_ALWAYS_INLINE inline std::size_t Model::learn_linear(Machine machine, Optimizer& chosen,
-                                                         const Rows& batch, double* margins) {
-  begin<planned_ahead>(batch, ahead_);
-  for (std::size_t r = 0; r < batch.size; ++r) {
-    const auto meanwhile = [&]() PQR_ALWAYS_INLINE { prepare<planned_ahead>(batch, r, ahead_); };
-    if (!learn_row<Loss>(machine, chosen, ahead_.row(r), Coming{}, batch.labels[r],
-                         batch.weights[r], margins[r], meanwhile)) {
-      return r;
-    }
-  }
-  return batch.size;
-}
-
 // Visits rows in order, with memory on its way for those ahead, until a visit
 // returns false. Returns how many returned true.
 template <std::size_t rows_ahead, class Visit>
@@ -167,99 +140,6 @@ PQR_ALWAYS_INLINE inline std::size_t Model::each_row(const Rows& batch, Ahead& a
     if (!visit(ahead.row(r), coming, r)) return r;
   }
   return batch.size;
-}
-
-// Whether no gradient could overflow the square of a float after many rows. Where values are small,
-// as they are as a rule, no product of two and the sum of all others is large.
-PQR_ALWAYS_INLINE inline bool Model::has_gradient(const Planned& planned, double slope) const {
-  constexpr float largest_gradient = 1e15f;
-  const double size = std::fabs(slope);
-  const auto features = static_cast<double>(planned.expansion.row.size);
-  if (std::max(size, 1.0) * features * ahead_.largest <= largest_gradient) return true;
-  const Coordinates& c = planned.coordinates;
-  return size * std::max(1.0f, largest_of(c.x.data(), c.size())) <= largest_gradient;
-}
-
-// What no coordinate of a row exceeds, for each feature that it has.
-PQR_ALWAYS_INLINE inline double Model::largest_coordinate(const Rows& batch) const {
-  const std::int64_t first = batch.indptr[0], last = batch.indptr[batch.size];
-  const double value = largest_of(batch.values + first, static_cast<std::size_t>(last - first));
-  const double scale = settings_.interaction_scale > 0.0f ? settings_.interaction_scale : 1.0;
-  return std::max(1.0, value) * std::max(1.0, value * scale);
-}
-
-// False, and nothing is learned, when the row would leave the range of a float.
-template <class Loss, class Machine, class Optimizer, class Meanwhile>
-PQR_ALWAYS_INLINE inline bool Model::learn_row(Machine machine, Optimizer& chosen, Planned& planned,
-                                               Coming coming, double label, float weight,
-                                               double& margin, Meanwhile meanwhile) {
-  if (weight == 0.0f) {
-    meanwhile();
-    margin = margin_row(machine, chosen, planned, coming);
-    return std::isfinite(margin);
-  }
-  collect(planned, Make{*this});
-  const Coordinates& c = planned.coordinates;
-  margin = weigh<true>(machine, chosen, c, coming.first(), ahead_.room(c));
-  return step<Loss>(machine, chosen, planned, coming.rest(), label, weight, margin, meanwhile);
-}
-
-// QR: a row with features never learned is predicted without them; then they are
-// high, and the step is that of the whole row.
-template <class Loss, class Optimizer>
-bool Model::learn_newcomers(Optimizer& chosen, Planned& planned, double label, float weight,
-                            double& margin) {
-  margin = margin_row(avx2_, chosen, planned, Coming{});
-  const Row row = planned.expansion.row;
-  const std::size_t order = separation_.order();
-  for (std::size_t i = 0; i < row.size; ++i) separation_.append(row.indices[i]);
-  pair_.resize(std::max(pair_.size(), separation_.order()));
-  planned.expansion.expand(row, separation_, rule_);
-  fill(planned);
-  collect(planned, Make{*this});
-  const Coordinates& c = planned.coordinates;
-  weigh<true>(avx2_, chosen, c, Coming{}, ahead_.room(c));
-  const bool learned = step<Loss>(avx2_, chosen, planned, {}, label, weight, margin, [] {});
-  if (!learned) separation_.cut(order);
-  return learned;
-}
-
-template <class Machine, class Optimizer>
-PQR_ALWAYS_INLINE inline double Model::margin_row(Machine machine, const Optimizer& chosen,
-                                                  Planned& planned, Coming coming) const {
-  collect(planned, Find{*this});
-  return weigh<false>(machine, chosen, planned.coordinates, coming, nullptr);
-}
-
-PQR_ALWAYS_INLINE inline void Model::plan(const Rows& batch, std::size_t r,
-                                          Planned& planned) const {
-  if (is_linear()) {
-    planned.expansion.row = batch[r];
-  } else if (batch.splits) {
-    planned.expansion.expand(batch[r], batch.splits[r], rule_);
-  } else {
-    planned.expansion.expand(batch[r], separation_, rule_);
-  }
-  fill(planned);
-}
-
-// The coordinates of a row in their one order: linear ones, whose numbers are features, then
-// interactions.
-PQR_ALWAYS_INLINE inline void Model::fill(Planned& planned) const {
-  Expansion& e = planned.expansion;
-  Coordinates& c = planned.coordinates;
-  const Row row = e.row;
-  c.resize(row.size + e.size());
-  copy(row.indices, row.size, c.numbers.data());
-  copy(row.values, row.size, c.x.data());
-  if (e.high > 0) e.fill(pair_.first(), c.numbers.data() + row.size, c.x.data() + row.size);
-  c.pad(Linear::front_keys);
-  const bool near = e.high == 0 || pair_.has_all(e.ranks[e.high - 1]);
-  c.array = near && linear_.front(row.indices, row.size) ? pair_.array() : nullptr;
-  if (near) return;
-  for (std::size_t b = 0; b < e.high; ++b) {
-    for (std::size_t a = 0; a <= b; ++a) pair_.prefetch(e.ranks[a], e.ranks[b]);
-  }
 }
 
 // Finds what does not lie in the array, or may still move there. Where a table has moved, its slots
@@ -302,6 +182,33 @@ PQR_ALWAYS_INLINE inline double Model::weigh(Machine machine, const Optimizer& c
   return settings_.bias ? chosen.bias().weight(bias) + sum : sum;
 }
 
+// What no coordinate of a row exceeds, for each feature that it has.
+PQR_ALWAYS_INLINE inline double Model::largest_coordinate(const Rows& batch) const {
+  const std::int64_t first = batch.indptr[0], last = batch.indptr[batch.size];
+  const double value = largest_of(batch.values + first, static_cast<std::size_t>(last - first));
+  const double scale = settings_.interaction_scale > 0.0f ? settings_.interaction_scale : 1.0;
+  return std::max(1.0, value) * std::max(1.0, value * scale);
+}
+
+// Whether no gradient could overflow the square of a float after many rows. Where values are small,
+// as they are as a rule, no product of two and the sum of all others is large.
+PQR_ALWAYS_INLINE inline bool Model::has_gradient(const Planned& planned, double slope) const {
+  constexpr float largest_gradient = 1e15f;
+  const double size = std::fabs(slope);
+  const auto features = static_cast<double>(planned.expansion.row.size);
+  if (std::max(size, 1.0) * features * ahead_.largest <= largest_gradient) return true;
+  const Coordinates& c = planned.coordinates;
+  return size * std::max(1.0f, largest_of(c.x.data(), c.size())) <= largest_gradient;
+}
+
+// Multiplies every slot, at rows that the optimizer's own state determines.
+void Model::rescale(double factor) {
+  const auto multiply = [&](Slot<float>& slot) { slot.z = static_cast<float>(slot.z * factor); };
+  bias.z *= factor;
+  linear_.each(multiply);
+  pair_.each(multiply);
+}
+
 // Learns the row whose slots and weights have been weighed.
 template <class Loss, class Machine, class Optimizer, class Meanwhile>
 PQR_ALWAYS_INLINE inline bool Model::step(Machine machine, Optimizer& chosen,
@@ -338,12 +245,105 @@ PQR_ALWAYS_INLINE inline bool Model::step(Machine machine, Optimizer& chosen,
   return true;
 }
 
-// Multiplies every slot, at rows that the optimizer's own state determines.
-void Model::rescale(double factor) {
-  const auto multiply = [&](Slot<float>& slot) { slot.z = static_cast<float>(slot.z * factor); };
-  bias.z *= factor;
-  linear_.each(multiply);
-  pair_.each(multiply);
+template <class Machine, class Optimizer>
+PQR_ALWAYS_INLINE inline double Model::margin_row(Machine machine, const Optimizer& chosen,
+                                                  Planned& planned, Coming coming) const {
+  collect(planned, Find{*this});
+  return weigh<false>(machine, chosen, planned.coordinates, coming, nullptr);
+}
+
+// False, and nothing is learned, when the row would leave the range of a float.
+template <class Loss, class Machine, class Optimizer, class Meanwhile>
+PQR_ALWAYS_INLINE inline bool Model::learn_row(Machine machine, Optimizer& chosen, Planned& planned,
+                                               Coming coming, double label, float weight,
+                                               double& margin, Meanwhile meanwhile) {
+  if (weight == 0.0f) {
+    meanwhile();
+    margin = margin_row(machine, chosen, planned, coming);
+    return std::isfinite(margin);
+  }
+  collect(planned, Make{*this});
+  const Coordinates& c = planned.coordinates;
+  margin = weigh<true>(machine, chosen, c, coming.first(), ahead_.room(c));
+  return step<Loss>(machine, chosen, planned, coming.rest(), label, weight, margin, meanwhile);
+}
+
+// QR: a row with features never learned is predicted without them; then they are
+// high, and the step is that of the whole row.
+template <class Loss, class Optimizer>
+bool Model::learn_newcomers(Optimizer& chosen, Planned& planned, double label, float weight,
+                            double& margin) {
+  margin = margin_row(avx2_, chosen, planned, Coming{});
+  const Row row = planned.expansion.row;
+  const std::size_t order = separation_.order();
+  for (std::size_t i = 0; i < row.size; ++i) separation_.append(row.indices[i]);
+  pair_.resize(std::max(pair_.size(), separation_.order()));
+  planned.expansion.expand(row, separation_, rule_);
+  fill(planned);
+  collect(planned, Make{*this});
+  const Coordinates& c = planned.coordinates;
+  weigh<true>(avx2_, chosen, c, Coming{}, ahead_.room(c));
+  const bool learned = step<Loss>(avx2_, chosen, planned, {}, label, weight, margin, [] {});
+  if (!learned) separation_.cut(order);
+  return learned;
+}
+
+// A row is short, and waits for its loss: what can be done for rows ahead is done meanwhile.
+template <class Loss, class Machine, class Optimizer>
+PQR_ALWAYS_INLINE inline std::size_t Model::learn_linear(Machine machine, Optimizer& chosen,
+                                                         const Rows& batch, double* margins) {
+  begin<planned_ahead>(batch, ahead_);
+  for (std::size_t r = 0; r < batch.size; ++r) {
+    const auto meanwhile = [&]() PQR_ALWAYS_INLINE { prepare<planned_ahead>(batch, r, ahead_); };
+    if (!learn_row<Loss>(machine, chosen, ahead_.row(r), Coming{}, batch.labels[r],
+                         batch.weights[r], margins[r], meanwhile)) {
+      return r;
+    }
+  }
+  return batch.size;
+}
+
+template <class Loss, class Optimizer>
+std::size_t Model::learn_rows(Optimizer& chosen, const Rows& batch, double* margins) {
+  return vectorised(avx2_, [&, this](auto machine) PQR_ALWAYS_INLINE {
+    ahead_.largest = largest_coordinate(batch);
+    if (is_linear()) return learn_linear<Loss>(machine, chosen, batch, margins);
+    const auto learn_one = [&](Planned& row, Coming coming, std::size_t r) PQR_ALWAYS_INLINE {
+      const double label = batch.labels[r];
+      const float weight = batch.weights[r];
+      if (row.expansion.ignored > 0 && weight != 0.0f) {
+        return learn_newcomers<Loss>(chosen, row, label, weight, margins[r]);
+      }
+      return learn_row<Loss>(machine, chosen, row, coming, label, weight, margins[r], [] {});
+    };
+    // In QR a row may bring new ranks, so a later row cannot be split before its turn.
+    return settings_.everything_high ? each_row<0>(batch, ahead_, learn_one)
+                                     : each_row<planned_ahead>(batch, ahead_, learn_one);
+  });
+}
+
+std::size_t Model::learn(const Rows& batch, double* margins) {
+  return std::visit(
+      [&](auto& chosen) {
+        return settings_.loss == Loss::squared ? learn_rows<Squared>(chosen, batch, margins)
+                                               : learn_rows<Logistic>(chosen, batch, margins);
+      },
+      optimizer);
+}
+
+std::size_t Model::margin(const Rows& batch, double* margins) const {
+  return std::visit(
+      [&](const auto& chosen) {
+        return vectorised(avx2_, [&, this](auto machine) PQR_ALWAYS_INLINE {
+          Ahead ahead;
+          return each_row<planned_ahead>(
+              batch, ahead, [&](Planned& row, Coming coming, std::size_t r) PQR_ALWAYS_INLINE {
+                margins[r] = margin_row(machine, chosen, row, coming);
+                return std::isfinite(margins[r]);
+              });
+        });
+      },
+      optimizer);
 }
 
 double Model::bias_weight() const {
