@@ -336,7 +336,7 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
       [&](const auto& chosen) {
         return vectorised(avx2_, [&, this](auto machine) PQR_ALWAYS_INLINE {
           Ahead ahead;
-          return each_row<planned_ahead>(
+          return each_row<predicted_ahead>(
               batch, ahead, [&](Planned& row, Coming coming, std::size_t r) PQR_ALWAYS_INLINE {
                 margins[r] = margin_row(machine, chosen, row, coming);
                 return std::isfinite(margins[r]);

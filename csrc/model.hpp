@@ -104,10 +104,10 @@ class Model {
       return {{c.array, c.numbers.data() + first}, c.padded() - first};
     }
   };
-  // How many rows ahead rows are planned, and ranks and linear slots fetched; those slots that are
+  // How many rows ahead rows are planned, to learn or to predict them, and ranks and linear slots fetched; those slots that are
   // packed a little later, once their groups are there; pairs when a row is planned, once the ranks
   // are there. Rows themselves are fetched before all that.
-  static constexpr std::size_t planned_ahead = 2;
+  static constexpr std::size_t planned_ahead = 2, predicted_ahead = 1;
   static constexpr std::size_t features_ahead = 4;
   static constexpr std::size_t packed_later = 1;
   static constexpr std::size_t streams_ahead = 8;
