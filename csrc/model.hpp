@@ -75,7 +75,7 @@ class Model {
   static Slots ready(std::size_t order) { return Pairs::ready(order, Linear::front_keys + lanes); }
   static std::size_t soon(std::size_t order) { return Pairs::soon(order); }
   void use(Slots& ready) {
-    if (rows == 0 && pair_.use(ready)) linear_.lie_in(pair_.array());
+    if (linear_.is_new() && pair_.use(ready)) linear_.lie_in(pair_.array());
   }
 
   Slot<double> bias;
@@ -104,9 +104,9 @@ class Model {
       return {{c.array, c.numbers.data() + first}, c.padded() - first};
     }
   };
-  // How many rows ahead rows are planned, to learn or to predict them, and ranks and linear slots fetched; those slots that are
-  // packed a little later, once their groups are there; pairs when a row is planned, once the ranks
-  // are there. Rows themselves are fetched before all that.
+  // How many rows ahead rows are planned, to learn or to predict them, and ranks and linear slots
+  // fetched; those slots that are packed a little later, once their groups are there; pairs when a
+  // row is planned, once the ranks are there. Rows themselves are fetched before all that.
   static constexpr std::size_t planned_ahead = 2, predicted_ahead = 1;
   static constexpr std::size_t features_ahead = 4;
   static constexpr std::size_t packed_later = 1;

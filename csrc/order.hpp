@@ -2,40 +2,36 @@
 // predictor guesses.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "avx2.hpp"
+
 namespace pqr {
 
 constexpr std::size_t few_keys = 64;
+constexpr std::size_t more_keys = 16;  // that arrays have room for: keys are taken by sixteens
 
 // How many of up to `few_keys` keys are smaller than each, which is its place when all differ.
 // Returns whether they do.
-inline bool places_in_order(const std::uint32_t* keys, std::size_t size, std::uint32_t* places) {
-  using Four = std::int32_t __attribute__((vector_size(16)));
-  constexpr std::size_t fours = 4;             // that are compared with a key at a time
-  std::int32_t flipped[few_keys + 4 * fours];  // vectors compare with a sign
-  std::fill_n(flipped + size, 4 * fours, 0);
-  for (std::size_t i = 0; i < size; ++i) {
-    flipped[i] = static_cast<std::int32_t>(keys[i] ^ 0x80000000u);
-  }
-  std::uint32_t found[few_keys + 4 * fours];
-  for (std::size_t first = 0; first < size; first += 4 * fours) {
-    Four mine[fours], smaller[fours] = {};
-    std::memcpy(mine, flipped + first, sizeof mine);
+PQR_ALWAYS_INLINE inline bool places_in_order(const std::uint32_t* keys, std::size_t size,
+                                              std::uint32_t* places) {
+  using Eight = std::int32_t __attribute__((vector_size(32)));
+  constexpr std::int32_t flipped = INT32_MIN;  // vectors compare with a sign
+  for (std::size_t first = 0; first < size; first += more_keys) {
+    Eight mine[2], smaller[2] = {};
+    std::memcpy(mine, keys + first, sizeof mine);
+    for (Eight& eight : mine) eight ^= flipped;
     for (std::size_t i = 0; i < size; ++i) {
-      const std::int32_t key = flipped[i];
-      for (std::size_t f = 0; f < fours; ++f) smaller[f] -= key < mine[f];
+      const std::int32_t key = static_cast<std::int32_t>(keys[i]) ^ flipped;
+      smaller[0] -= key < mine[0];
+      smaller[1] -= key < mine[1];
     }
-    std::memcpy(found + first, smaller, sizeof smaller);
+    std::memcpy(places + first, smaller, sizeof smaller);
   }
   std::size_t sum = 0;
-  for (std::size_t i = 0; i < size; ++i) {
-    places[i] = found[i];
-    sum += found[i];
-  }
+  for (std::size_t i = 0; i < size; ++i) sum += places[i];
   return size == 0 || sum == size * (size - 1) / 2;
 }
 

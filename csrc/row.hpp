@@ -195,7 +195,7 @@ class RowBuffer {
 
   // False, and nothing is done, when a feature is repeated or a value is 0.
   bool sort_few(std::size_t begin, std::size_t size) {
-    std::uint32_t places[few_keys], from[few_keys];
+    std::uint32_t places[few_keys + more_keys], from[few_keys + more_keys];
     float amounts[few_keys];
     bool zero = false;
     for (std::size_t i = 0; i < size; ++i) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,64 +18,80 @@ namespace pqr {
 
 class Splitter {
  public:
-  // More ranks and values than a row has features: fill() reads them.
+  // More ranks and values than a row has features: Expansion::fill() reads them.
   static constexpr std::size_t room = 7;
 
-  // `ranks` and `values` have room for all features of the row.
-  PQR_ALWAYS_INLINE void split(const Row& row, const Separation& separation, bool low_exists,
-                               std::uint32_t* ranks, float* values, Split& split) {
-    if (found_.size() < row.size) {
-      found_.resize(row.size);
-      amounts_.resize(row.size);
+  // A row's high features in the order in which they come.
+  struct Found {
+    std::vector<std::uint32_t> ranks;
+    std::vector<float> values;
+    std::size_t high = 0;
+    double low_sum = 0;
+  };
+
+  PQR_ALWAYS_INLINE static void find(const Row& row, const Separation& separation, Found& found) {
+    if (found.ranks.size() < row.size + more_keys) {
+      found.ranks.resize(row.size + more_keys);
+      found.values.resize(row.size + more_keys);
     }
-    std::uint32_t* const found = found_.data();
-    float* const amounts = amounts_.data();
+    std::uint32_t* const ranks = found.ranks.data();
+    float* const values = found.values.data();
     std::size_t high = 0;
     double low = 0.0;
-    const auto find = [&](auto rank_of) PQR_ALWAYS_INLINE {
+    const auto find_all = [&](auto rank_of) PQR_ALWAYS_INLINE {
       for (std::size_t i = 0; i < row.size; ++i) {
         const std::uint32_t rank = rank_of(row.indices[i]);
         const float value = row.values[i];
         const bool is_high = rank != Separation::low;
-        found[high] = rank;
-        amounts[high] = value;
+        ranks[high] = rank;
+        values[high] = value;
         high += is_high;
         low += is_high ? 0.0f : value;
       }
     };
     if (const std::uint32_t* above = separation.above(row)) {
-      find([above](std::uint32_t feature) PQR_ALWAYS_INLINE { return above[feature] - 1; });
+      find_all([above](std::uint32_t feature) PQR_ALWAYS_INLINE { return above[feature] - 1; });
     } else {
-      find([&](std::uint32_t feature) PQR_ALWAYS_INLINE { return separation.rank(feature); });
+      find_all([&](std::uint32_t feature) PQR_ALWAYS_INLINE { return separation.rank(feature); });
     }
-    sort(high, ranks, values);
+    found.high = high;
+    found.low_sum = low;
+  }
+
+  // `ranks` and `values` have room for all features of the row.
+  PQR_ALWAYS_INLINE void sort(const Row& row, const Found& found, bool low_exists,
+                              std::uint32_t* ranks, float* values, Split& split) {
     split.ranks = ranks;
     split.values = values;
-    split.high = high;
-    split.low_sum = low_exists ? static_cast<float>(low) : 0.0f;
-    split.ignored = low_exists ? 0 : row.size - high;
+    split.high = found.high;
+    split.low_sum = low_exists ? static_cast<float>(found.low_sum) : 0.0f;
+    split.ignored = low_exists ? 0 : row.size - found.high;
+    if (found.high > few_keys) return sort_many(found, ranks, values);
+    std::uint32_t places[few_keys + more_keys];
+    places_in_order(found.ranks.data(), found.high, places);
+    for (std::size_t i = 0; i < found.high; ++i) {
+      ranks[places[i]] = found.ranks[i];
+      values[places[i]] = found.values[i];
+    }
+  }
+
+  PQR_ALWAYS_INLINE void split(const Row& row, const Separation& separation, bool low_exists,
+                               std::uint32_t* ranks, float* values, Split& split) {
+    find(row, separation, found_);
+    sort(row, found_, low_exists, ranks, values, split);
   }
 
  private:
-  std::vector<std::uint32_t> found_;
-  std::vector<float> amounts_;
+  Found found_;
   std::vector<std::pair<std::uint32_t, float>> many_;
 
-  PQR_ALWAYS_INLINE void sort(std::size_t high, std::uint32_t* ranks, float* values) {
-    if (high > few_keys) return sort_many(high, ranks, values);
-    std::uint32_t places[few_keys];
-    places_in_order(found_.data(), high, places);
-    for (std::size_t i = 0; i < high; ++i) {
-      ranks[places[i]] = found_[i];
-      values[places[i]] = amounts_[i];
-    }
-  }
-
-  [[gnu::noinline]] void sort_many(std::size_t high, std::uint32_t* ranks, float* values) {
+  [[gnu::noinline]] void sort_many(const Found& found, std::uint32_t* ranks, float* values) {
     many_.clear();
-    for (std::size_t i = 0; i < high; ++i) many_.emplace_back(found_[i], amounts_[i]);
+    for (std::size_t i = 0; i < found.high; ++i) {
+      many_.emplace_back(found.ranks[i], found.values[i]);
+    }
     std::sort(many_.begin(), many_.end());
-    for (std::size_t i = 0; i < high; ++i) {
+    for (std::size_t i = 0; i < found.high; ++i) {
       ranks[i] = many_[i].first;
       values[i] = many_[i].second;
     }
@@ -85,20 +102,13 @@ class Splitter {
 class Splits {
  public:
   Splits(const Rows& rows, const Separation& separation) : order_(separation.order()) {
-    constexpr std::size_t ranks_ahead = 8;
     const auto entries = static_cast<std::size_t>(rows.indptr[rows.size] - rows.indptr[0]);
     ranks_.reset(new std::uint32_t[entries + Splitter::room]);
     values_.reset(new float[entries + Splitter::room]);
     std::fill_n(&ranks_[entries], Splitter::room, 0u);
     std::fill_n(&values_[entries], Splitter::room, 0.0f);
     rows_.resize(rows.size);
-    Splitter splitter;
-    std::size_t first = 0;
-    for (std::size_t r = 0; r < rows.size; ++r) {
-      if (r + ranks_ahead < rows.size) separation.prefetch(rows[r + ranks_ahead]);
-      splitter.split(rows[r], separation, true, &ranks_[first], &values_[first], rows_[r]);
-      first += rows_[r].high;
-    }
+    vectorised(has_avx2(), [&, this](auto) PQR_ALWAYS_INLINE { split(rows, separation); });
   }
 
   // Whether they can be of these rows, by this order: then no rank is out of range.
@@ -112,6 +122,24 @@ class Splits {
   std::unique_ptr<std::uint32_t[]> ranks_;  // of all rows, one after the other
   std::unique_ptr<float[]> values_;
   std::vector<Split> rows_;
+
+  // Rows are sorted some rows after their ranks were found: what was just written in small pieces
+  // could not be read as vectors at once.
+  PQR_ALWAYS_INLINE void split(const Rows& rows, const Separation& separation) {
+    constexpr std::size_t ranks_ahead = 8, found_ahead = 3;
+    Splitter splitter;
+    std::array<Splitter::Found, found_ahead + 1> found;
+    std::size_t first = 0;
+    for (std::size_t f = 0; f < rows.size + found_ahead; ++f) {
+      if (f + ranks_ahead < rows.size) separation.prefetch(rows[f + ranks_ahead]);
+      if (f < rows.size) Splitter::find(rows[f], separation, found[f % found.size()]);
+      if (f < found_ahead) continue;
+      const std::size_t r = f - found_ahead;
+      splitter.sort(rows[r], found[r % found.size()], true, &ranks_[first], &values_[first],
+                    rows_[r]);
+      first += rows_[r].high;
+    }
+  }
 };
 
 }  // namespace pqr

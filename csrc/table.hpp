@@ -45,6 +45,7 @@ class Table {
   // there and starts a large page; nothing may have been made.
   static constexpr std::uint32_t front_keys = 1u << 22;
   void lie_in(T* memory) { front_ = memory; }
+  bool is_new() const { return places_.empty() && sparse_.used() == 0; }
 
   // The array of the first keys, if all of these lie there: they never move. Keys rise.
   T* front(const std::uint32_t* keys, std::size_t size) const {
