@@ -195,7 +195,7 @@ PQR_ALWAYS_INLINE inline double Model::largest_coordinate(const Rows& batch) con
 PQR_ALWAYS_INLINE inline bool Model::has_gradient(const Planned& planned, double slope) const {
   constexpr float largest_gradient = 1e15f;
   const double size = std::fabs(slope);
-  const auto features = static_cast<double>(planned.expansion.row.size);
+  const auto features = static_cast<double>(planned.expansion.row.size + 1);  // and the bias
   if (std::max(size, 1.0) * features * ahead_.largest <= largest_gradient) return true;
   const Coordinates& c = planned.coordinates;
   return size * std::max(1.0f, largest_of(c.x.data(), c.size())) <= largest_gradient;

@@ -78,8 +78,9 @@ def test_no_row_makes_a_model_that_is_not_finite(family: Any, loss: Any) -> None
 def test_a_label_too_large_to_learn_is_refused() -> None:
     model = LR(loss="squared")
     for label in (1e30, 1e300, -1e30):
-        with pytest.raises(RowError):
-            model.learn_one({0: 1.0}, label)
+        for row in ({0: 1.0}, {}):
+            with pytest.raises(RowError):
+                model.learn_one(row, label)
     assert model.to_bytes() == LR(loss="squared").to_bytes()
 
 
