@@ -114,8 +114,11 @@ PQR_ALWAYS_INLINE inline void Model::plan(const Rows& batch, std::size_t r,
 // What the first rows have done for them before the turn of the first one,
 template <std::size_t rows_ahead>
 [[gnu::noinline]] void Model::begin(const Rows& batch, Ahead& ahead) const {
-  for (std::size_t r = 0; r < features_ahead; ++r) prefetch(batch, r, ahead);
-  for (std::size_t r = 0; r < rows_ahead && r < batch.size; ++r) plan(batch, r, ahead.row(r));
+  vectorised(avx2_, [&, this](auto) PQR_ALWAYS_INLINE {
+    for (std::size_t r = 0; r < features_ahead; ++r) prefetch(batch, r, ahead);
+    const std::size_t planned = std::min(rows_ahead, batch.size);
+    for (std::size_t r = 0; r < planned; ++r) plan(batch, r, ahead.row(r));
+  });
 }
 
 // and what all others have in the turn of row r. Returns what is to be asked for then.

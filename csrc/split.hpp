@@ -59,6 +59,7 @@ class Splitter {
   }
 
   // `ranks` and `values` have room for all features of the row.
+  template <std::size_t width = 4>
   PQR_ALWAYS_INLINE void sort(const Row& row, const Found& found, bool low_exists,
                               std::uint32_t* ranks, float* values, Split& split) {
     split.ranks = ranks;
@@ -68,7 +69,7 @@ class Splitter {
     split.ignored = low_exists ? 0 : row.size - found.high;
     if (found.high > few_keys) return sort_many(found, ranks, values);
     std::uint32_t places[few_keys + more_keys];
-    places_in_order(found.ranks.data(), found.high, places);
+    places_in_order<width>(found.ranks.data(), found.high, places);
     for (std::size_t i = 0; i < found.high; ++i) {
       ranks[places[i]] = found.ranks[i];
       values[places[i]] = found.values[i];
@@ -108,7 +109,8 @@ class Splits {
     std::fill_n(&ranks_[entries], Splitter::room, 0u);
     std::fill_n(&values_[entries], Splitter::room, 0.0f);
     rows_.resize(rows.size);
-    vectorised(has_avx2(), [&, this](auto) PQR_ALWAYS_INLINE { split(rows, separation); });
+    vectorised(has_avx2(),
+               [&, this](auto at_a_time) PQR_ALWAYS_INLINE { split<at_a_time>(rows, separation); });
   }
 
   // Whether they can be of these rows, by this order: then no rank is out of range.
@@ -125,6 +127,7 @@ class Splits {
 
   // Rows are sorted some rows after their ranks were found: what was just written in small pieces
   // could not be read as vectors at once.
+  template <std::size_t width>
   PQR_ALWAYS_INLINE void split(const Rows& rows, const Separation& separation) {
     constexpr std::size_t ranks_ahead = 8, found_ahead = 3;
     Splitter splitter;
@@ -135,8 +138,8 @@ class Splits {
       if (f < rows.size) Splitter::find(rows[f], separation, found[f % found.size()]);
       if (f < found_ahead) continue;
       const std::size_t r = f - found_ahead;
-      splitter.sort(rows[r], found[r % found.size()], true, &ranks_[first], &values_[first],
-                    rows_[r]);
+      splitter.sort<width>(rows[r], found[r % found.size()], true, &ranks_[first], &values_[first],
+                           rows_[r]);
       first += rows_[r].high;
     }
   }
