@@ -160,6 +160,11 @@ PQR_ALWAYS_INLINE inline void Model::collect(Planned& planned, Which slots) cons
       c.places[i] = slots.linear(row.indices[i], moved);
     }
   }
+  if (e.high == 0 || pair_.has_all(e.ranks[e.high - 1])) {
+    const Near at{pair_.array(), c.numbers.data()};
+    for (std::size_t i = row.size; i < c.size(); ++i) c.places[i] = at(i);
+    return;
+  }
   for (bool moved = true; moved;) {
     moved = false;
     Slot<float>** place = c.places.data() + row.size;
