@@ -27,6 +27,9 @@ DICTS, FEATURES, ORDER = 40_000, 39, 1000
 BATCH_ROWS = 500_000
 """Of each Batch that is learned and predicted, where nothing else is said."""
 
+CALLS = 5
+"""Of predict_many in each round: a model at rest has copied its weights before the last one."""
+
 NOTE = """\
 `learn_one`: {dicts:,} dicts of 39 named features; the second half is timed, a hundred fresh dicts \
 at a time. Columns are 39 numbers under the same names in every row; clicks are 39 names with the \
@@ -34,7 +37,9 @@ value 1, in the shape of Criteo, where two in each row were never seen before. R
 logistic regression with its default optimizer, plain SGD, in a process of its own, on the same \
 dicts. `learn_many` and \
 `predict_many`: Batches of {rows:,} rows, new ones in each round, after a first one; learning has \
-one thread, predicting all cores. The logistic link is part of both.
+one thread, predicting all cores. The logistic link is part of both. Each round learns its Batch \
+once and then predicts it {calls} times: the first call is that of a model that has just learned, \
+the last that of a model at rest, which predicts from a copy of its weights; targets are for that.
 """
 
 
@@ -43,7 +48,7 @@ def compare(rows: int | None, repeats: int, cache: Path) -> Result:
     batch_rows, dicts = rows or BATCH_ROWS, min(rows or DICTS, DICTS)
     one = learn_one(dicts, repeats, cache)
     many = {name: learn_and_predict(name, batch_rows, repeats) for name in SHAPES}
-    sizes = {"rows": batch_rows, "dicts": dicts, "repeats": repeats}
+    sizes = {"rows": batch_rows, "dicts": dicts, "repeats": repeats, "calls": CALLS}
     return {"part": "memory", **before, **sizes, "learn_one": one, "many": many}
 
 
@@ -117,18 +122,19 @@ def _river(path: Path, learned: int) -> float:
 def learn_and_predict(name: str, rows: int, repeats: int) -> dict[str, Result]:
     """Rows per second of each, in turn, on the same rows; their ratio is taken in each round."""
     stream, order = SHAPES[name].stream(), SHAPES[name].order
-    first = stream.batch(0, rows)
-    models = {"LR": LR(), f"PQR({order})": PQR(Counts.of(first).separate(order=order))}
+    start = stream.batch(0, rows)
+    models = {"LR": LR(), f"PQR({order})": PQR(Counts.of(start).separate(order=order))}
     for model in models.values():
-        model.learn_many(first)
-    readings: dict[str, Any] = {title: {"learn": [], "predict": []} for title in models}
+        model.learn_many(start)
+    readings: dict[str, Any] = {t: {"learn": [], "first": [], "predict": []} for t in models}
     for number in range(1, repeats + 1):
         batch = stream.batch(number * rows, rows)
         for title, model in models.items():
-            learn, predict = _rate(model.learn_many, batch), _rate(model.predict_many, batch)
-            readings[title]["learn"].append(learn)
-            readings[title]["predict"].append(predict)
-            rates = f"learn {learn:,.0f}, predict {predict:,.0f} rows/s"
+            learn = _rate(model.learn_many, batch)
+            first, *_, predict = [_rate(model.predict_many, batch) for _ in range(CALLS)]
+            for kind, rate in {"learn": learn, "first": first, "predict": predict}.items():
+                readings[title][kind].append(rate)
+            rates = f"learn {learn:,.0f}, predict {first:,.0f}, at rest {predict:,.0f} rows/s"
             tell(f"round {number}/{repeats}  {name} {title}: {rates}")
     return {title: _rates(found) for title, found in readings.items()}
 
@@ -140,8 +146,8 @@ def _rate(call: Callable[[Any], Any], batch: Any) -> float:
 
 
 def _rates(readings: Result) -> Result:
-    learn, predict = median(readings["learn"]), median(readings["predict"])
-    return {"learn": learn, "predict": predict, "ratio": predict / learn, "readings": readings}
+    found = {kind: median(rates) for kind, rates in readings.items()}
+    return {**found, "ratio": found["predict"] / found["learn"], "readings": readings}
 
 
 def section(result: Result) -> str:
@@ -155,7 +161,7 @@ def section(result: Result) -> str:
         for name, models in result["many"].items()
         for title, rates in models.items()
     ]
-    columns = ["rows/s in memory", "learn_many", "predict_many", "times as fast"]
+    columns = ["rows/s in memory", "learn_many", "predict_many", "at rest", "times as fast"]
     return f"""## In memory
 
 {NOTE.format(**result)}
@@ -164,4 +170,5 @@ def section(result: Result) -> str:
 
 
 def _cells(rates: Result) -> list[str]:
-    return [f"{rates['learn']:,.0f}", f"{rates['predict']:,.0f}", f"{rates['ratio']:.2f}"]
+    rows = [f"{rates[kind]:,.0f}" for kind in ("learn", "first", "predict")]
+    return [*rows, f"{rates['ratio']:.2f}"]

@@ -90,7 +90,7 @@ def _factorized(part: str, shape: str) -> tuple[Target, ...]:
 def _predicting(part: str, shape: str, order: int) -> tuple[Target, ...]:
     return tuple(
         Target(
-            f"{title}: predict_many : learn_many, {shape}",
+            f"{title}: predict_many at rest : learn_many, {shape}",
             "≥",
             3,
             "×",

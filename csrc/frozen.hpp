@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <vector>
 
 #include "avx2.hpp"
@@ -35,15 +34,18 @@ class Frozen {
         avx2_(avx2),
         nothing_(static_cast<std::uint32_t>(features)),
         pairs_(nothing_ + 1),
-        weights_(new float[size(features, separation.order())]()) {}
+        weights_(size(features, separation.order())) {
+    std::fill_n(linear(), pairs_, 0.0f);
+  }
 
   static std::size_t size(std::size_t features, std::size_t order) {
     return features + 1 + row_start(order);
   }
 
-  // Of all features that have weights, and of all interactions of rank j, the shared one first.
-  float* linear() { return weights_.get(); }
-  float* interactions(std::uint32_t j) { return weights_.get() + pairs_ + row_start(j); }
+  // Of all features that have weights, zeros at first, and of all interactions of rank j, the
+  // shared one first, all of which are to be written.
+  float* linear() { return weights_.data(); }
+  float* interactions(std::uint32_t j) { return weights_.data() + pairs_ + row_start(j); }
 
   // As Model::margin: how many rows have a finite margin, from the first one on.
   std::size_t margin(const Rows& batch, double* margins) const {
@@ -51,7 +53,6 @@ class Frozen {
   }
 
  private:
-  static constexpr std::size_t ahead = 3;  // rows between a plan, which fetches, and its turn
   static constexpr std::size_t ranks_ahead = 4;
   static constexpr std::size_t linear_ahead = 8;
   static constexpr std::size_t few_ranks = 1024;  // whose pairs are always at hand
@@ -61,6 +62,7 @@ class Frozen {
   struct Planned {
     Expansion expansion;
     std::size_t padded = 0;
+    std::size_t fetched = 0;            // so many of them before their turn
     std::vector<std::uint32_t> places;  // in weights_
     std::vector<float> x;
   };
@@ -69,13 +71,13 @@ class Frozen {
   ExpandRule rule_;
   double bias_;
   bool avx2_;
-  std::uint32_t nothing_, pairs_;     // where in weights_ they are
-  std::unique_ptr<float[]> weights_;  // from the heap, which keeps it for the next call
+  std::uint32_t nothing_, pairs_;  // where in weights_ they are
+  Buffer<float> weights_;
 
   // w x of `lanes` coordinates. `place` says where in weights_ each is.
   template <class Place>
   PQR_ALWAYS_INLINE Lanes products(Place place, const float* x) const {
-    const auto w = [place, weights = weights_.get()](std::size_t l)
+    const auto w = [place, weights = weights_.data()](std::size_t l)
                        PQR_ALWAYS_INLINE { return weights[place(l)]; };
     Lanes values;
     std::memcpy(&values, x, sizeof values);
@@ -91,7 +93,7 @@ class Frozen {
         if (r + linear_ahead < batch.size) {
           const Row coming = batch[r + linear_ahead];
           for (std::size_t i = 0; i < coming.size; ++i) {
-            fetch(weights_.get() + place(coming.indices[i]));
+            fetch(weights_.data() + place(coming.indices[i]));
           }
         }
         const Row row = batch[r];
@@ -118,23 +120,27 @@ class Frozen {
     });
   }
 
+  // The weights of a row are asked for while the row before it is summed up.
   std::size_t margin_all(const Rows& batch, double* margins) const {
     return vectorised(avx2_, [=](auto) PQR_ALWAYS_INLINE {
-      std::array<Planned, ahead + 1> planned;
-      for (std::size_t t = 0; t < batch.size + ahead; ++t) {
-        if (t + ranks_ahead < batch.size) separation_.prefetch(batch[t + ranks_ahead]);
-        if (t < batch.size) plan(batch[t], planned[t % planned.size()]);
-        if (t < ahead) continue;
-        const std::size_t r = t - ahead;
-        margins[r] = bias_ + sum(planned[r % planned.size()]);
+      std::array<Planned, 2> planned;
+      plan(batch, 0, planned[0]);
+      for (std::size_t r = 0; r < batch.size; ++r) {
+        Planned& coming = planned[(r + 1) % 2];
+        plan(batch, r + 1, coming);
+        margins[r] = bias_ + sum(planned[r % 2], coming);
         if (!std::isfinite(margins[r])) return r;
       }
       return batch.size;
     });
   }
 
-  // The coordinates of a row, in the order of Model::fill.
-  PQR_ALWAYS_INLINE void plan(const Row& row, Planned& planned) const {
+  // The coordinates of a row, in the order of Model::fill. Nothing of one that is not there.
+  PQR_ALWAYS_INLINE void plan(const Rows& batch, std::size_t r, Planned& planned) const {
+    planned.padded = planned.fetched = 0;
+    if (r + ranks_ahead < batch.size) separation_.prefetch(batch[r + ranks_ahead]);
+    if (r >= batch.size) return;
+    const Row row = batch[r];
     Expansion& e = planned.expansion;
     e.expand(row, separation_, rule_);
     const std::size_t size = row.size + e.size();
@@ -151,18 +157,27 @@ class Frozen {
     std::fill_n(places + size, lanes, nothing_);
     std::fill_n(x + size, lanes, 0.0f);
     const bool few = separation_.order() <= few_ranks;
-    const std::size_t fetched = few ? row.size : planned.padded;
-    for (std::size_t i = 0; i < fetched; ++i) fetch(weights_.get() + places[i]);
+    planned.fetched = few ? with_room(row.size) - lanes : planned.padded;
   }
 
   // The same sum as that of weigh_slots(), of weights that go straight into a vector.
-  PQR_ALWAYS_INLINE double sum(const Planned& planned) const {
+  PQR_ALWAYS_INLINE double sum(const Planned& planned, const Planned& coming) const {
     Lanes part = {};
+    // In registers: for all that a compiler knows, what is asked for may be changed.
+    const float* const weights = weights_.data();
+    const std::uint32_t* const next = coming.places.data();
+    const std::size_t all = coming.fetched;
+    std::size_t fetched = 0;
     for (std::size_t i = 0; i < planned.padded; i += lanes) {
+      if (fetched < all) {
+        for (std::size_t l = 0; l < lanes; ++l) fetch(weights + next[fetched + l]);
+        fetched += lanes;
+      }
       const std::uint32_t* places = planned.places.data() + i;
       part += products([=](std::size_t l) PQR_ALWAYS_INLINE { return places[l]; },
                        planned.x.data() + i);
     }
+    for (; fetched < all; ++fetched) fetch(weights + next[fetched]);
     return sum_of_parts(part);
   }
 };

@@ -91,7 +91,7 @@ PQR_ALWAYS_INLINE inline void Model::fill(Planned& planned) const {
   copy(row.values, row.size, c.x.data());
   if (e.high > 0) e.fill(pair_.first(), c.numbers.data() + row.size, c.x.data() + row.size);
   c.pad(Linear::front_keys);
-  const bool near = e.high == 0 || pair_.has_all(e.ranks[e.high - 1]);
+  const bool near = has_all_pairs(e);
   c.array = near && linear_.front(row.indices, row.size) ? pair_.array() : nullptr;
   if (near) return;
   for (std::size_t b = 0; b < e.high; ++b) {
@@ -160,7 +160,7 @@ PQR_ALWAYS_INLINE inline void Model::collect(Planned& planned, Which slots) cons
       c.places[i] = slots.linear(row.indices[i], moved);
     }
   }
-  if (e.high == 0 || pair_.has_all(e.ranks[e.high - 1])) {
+  if (has_all_pairs(e)) {
     const Near at{pair_.array(), c.numbers.data()};
     for (std::size_t i = row.size; i < c.size(); ++i) c.places[i] = at(i);
     return;

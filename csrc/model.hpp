@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "coordinates.hpp"
@@ -54,8 +54,10 @@ class Model {
   // Returns how many rows have a finite margin, from the first one on.
   std::size_t margin(const Rows& batch, double* margins) const;
 
-  // The weights, if so many coordinates are to be predicted that copying them pays.
-  std::optional<Frozen> freeze(const Rows& batch) const;
+  // About how many weights it takes to predict a batch, and a copy of all weights, if so many are
+  // asked for that making it pays.
+  std::size_t weights_asked(const Rows& batch) const;
+  std::shared_ptr<const Frozen> freeze(std::size_t asked) const;
 
   BlockState state(Block block) const;             // of all blocks but pairs
   std::vector<std::uint32_t> pair_counts() const;  // of each rank j
@@ -160,6 +162,9 @@ class Model {
   template <class Machine, class Optimizer>
   double margin_row(Machine machine, const Optimizer& optimizer, Planned& planned,
                     Coming coming) const;
+  bool has_all_pairs(const Expansion& e) const {
+    return e.high == 0 || pair_.has_all(e.ranks[e.high - 1]);
+  }
   template <class Which>
   void collect(Planned& planned, Which slots) const;
   template <bool keeps, class Machine, class Optimizer>

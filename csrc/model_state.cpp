@@ -175,16 +175,19 @@ std::vector<float> Model::weights(const float* slots, std::size_t size) const {
   return weights;
 }
 
-std::optional<Frozen> Model::freeze(const Rows& batch) const {
-  constexpr std::size_t worth = 4;  // predictions of a weight
+std::size_t Model::weights_asked(const Rows& batch) const {
   const auto entries = static_cast<std::size_t>(batch.indptr[batch.size] - batch.indptr[0]);
-  const std::size_t order = separation_.order();
-  // A row of s features has about s (s + 1) / 2 coordinates, if it is worth asking.
-  const std::size_t each = order == 0 ? 1 : entries / std::max<std::size_t>(1, batch.size) / 2;
-  if (settings_.everything_high || next_feature > entries) return {};
-  const std::size_t size = Frozen::size(next_feature, order);
-  if (size > Frozen::most || size > entries * each / worth) return {};
-  Frozen frozen(next_feature, separation_, rule_, bias_weight(), avx2_);
+  if (is_linear() || entries == 0) return entries;
+  return entries * std::max<std::size_t>(1, entries / batch.size / 2);  // most are pairs
+}
+
+std::shared_ptr<const Frozen> Model::freeze(std::size_t asked) const {
+  constexpr std::size_t worth = 4;  // predictions of a weight
+  const std::size_t order = separation_.order(), size = Frozen::size(next_feature, order);
+  if (settings_.everything_high || size > std::min(Frozen::most, asked / worth)) return {};
+  const auto made =
+      std::make_shared<Frozen>(next_feature, separation_, rule_, bias_weight(), avx2_);
+  Frozen& frozen = *made;
   std::visit(
       [&](const auto& chosen) {
         const auto one = chosen.each();
@@ -196,21 +199,24 @@ std::optional<Frozen> Model::freeze(const Rows& batch) const {
           if (first >= features) return;
           weigh(slots, std::min(many, features - first), frozen.linear() + first);
         });
-        for (std::uint32_t j = 0; j < order; ++j) {
-          float* const weights = frozen.interactions(j);
-          if (const Slot<float>* row = pair_.row(j)) {
-            weigh(row, j + 1, weights);
-            continue;
+        in_halves(0, order, [&](std::size_t from, std::size_t to) {
+          for (auto j = static_cast<std::uint32_t>(from); j < to; ++j) {
+            float* const weights = frozen.interactions(j);
+            if (const Slot<float>* row = pair_.row(j)) {
+              weigh(row, j + 1, weights);
+              continue;
+            }
+            std::fill_n(weights, j + 1, 0.0f);
+            if (const Slot<float>* slot = pair_.find(j, j)) weights[0] = one.weight(*slot);
+            pair_.each_of_row(j, [&](std::uint32_t i, const Slot<float>& slot) {
+              weights[i + 1] = one.weight(slot);
+              return true;
+            });
           }
-          if (const Slot<float>* slot = pair_.find(j, j)) weights[0] = one.weight(*slot);
-          pair_.each_of_row(j, [&](std::uint32_t i, const Slot<float>& slot) {
-            weights[i + 1] = one.weight(slot);
-            return true;
-          });
-        }
+        });
       },
       optimizer);
-  return frozen;
+  return made;
 }
 
 }  // namespace pqr

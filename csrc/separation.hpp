@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory.hpp"
 #include "row.hpp"
 #include "table.hpp"
 
@@ -21,9 +22,10 @@ class Separation {
     return above ? *above - 1 : low;  // 0, a chunk's default, is low
   }
 
-  // By feature, the rank of each of the row's plus 1, and 0 of a low one; null where they do not
-  // lie in one array.
-  const std::uint32_t* above(const Row& row) const { return ranks_.front(row.indices, row.size); }
+  // By feature, up to the first of those beyond which all are low: its rank plus 1, or 0 if it is
+  // low; null where ranks do not lie in one array.
+  const std::uint32_t* above() const { return ranks_.front(&beyond_, 1); }
+  std::uint32_t beyond() const { return beyond_; }
 
   // Ranks are only ever appended. False when the feature is high already.
   bool append(std::uint32_t feature) {
@@ -32,8 +34,8 @@ class Separation {
     if (*above != 0) return false;
     features_.push_back(feature);
     *above = static_cast<std::uint32_t>(features_.size());
-    largest_ = std::max(largest_, feature);
-    if (largest_ < features_each * features_.size()) ranks_.cover(largest_);
+    beyond_ = std::max(beyond_, std::min(feature, low - 1) + 1);
+    if (beyond_ <= features_each * features_.size()) ranks_.cover(beyond_);
     return true;
   }
 
@@ -44,10 +46,13 @@ class Separation {
       *ranks_.make(features_.back(), moved) = 0;
   }
 
-  // Few ranks stay in the cache.
   void prefetch(const Row& row) const {
-    if (features_.size() < 4096) return;
-    ranks_.prefetch(row.indices, row.size);
+    constexpr std::size_t few = 4096;  // which stay in the cache, unless they lie in an array
+    if (const std::uint32_t* const ranks = above()) {
+      for (std::size_t i = 0; i < row.size; ++i) fetch(ranks + std::min(row.indices[i], beyond_));
+    } else if (features_.size() >= few) {
+      ranks_.prefetch(row.indices, row.size);
+    }
   }
   const std::vector<std::uint32_t>& features() const { return features_; }
   std::size_t order() const { return features_.size(); }
@@ -55,10 +60,10 @@ class Separation {
  private:
   Table<std::uint32_t> ranks_{64};  // rank + 1; read for every feature of every row, so denser
   std::vector<std::uint32_t> features_;
-  std::uint32_t largest_ = 0;  // of them
+  std::uint32_t beyond_ = 0;  // after all of them, or the last feature of all
 
   // Ranks lie in one array if no more features than these share it with each high one.
-  static constexpr std::size_t features_each = 256;
+  static constexpr std::size_t features_each = 4096;
 };
 
 struct Count {

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <shared_mutex>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -69,11 +70,15 @@ std::size_t in_parts(std::size_t size, Work work) {
   return part < parts ? begin(part) + done[part] : size;
 }
 
-// Whether a model can be frozen.
+// What a model is frozen into; nothing if it cannot be.
 template <class Model, class = void>
-constexpr bool freezes = false;
+struct Freezes {
+  using Into = std::nullptr_t;
+};
 template <class Model>
-constexpr bool freezes<Model, decltype(void(&Model::freeze))> = true;
+struct Freezes<Model, decltype(void(&Model::freeze))> {
+  using Into = decltype(std::declval<const Model&>().freeze(std::size_t{}));
+};
 
 template <class Model>
 class Shared {
@@ -90,7 +95,9 @@ class Shared {
       while (true) {
         const auto turn = this->turn(patiently);
         const Alone alone(*this);
-        if (!held_) return model_.learn(slice, out);
+        if (held_) continue;
+        thaw();
+        return model_.learn(slice, out);
       }
     });
   }
@@ -129,8 +136,8 @@ class Shared {
         return done;
       });
     };
-    if constexpr (freezes<Model>) {
-      if (const auto frozen = read([&](const Model& model) { return model.freeze(rows); })) {
+    if constexpr (!std::is_same_v<Frozen, std::nullptr_t>) {
+      if (const Frozen frozen = this->frozen(rows)) {
         return with([&](const Rows& part, double* out) { return frozen->margin(part, out); });
       }
     }
@@ -141,6 +148,7 @@ class Shared {
   template <class Work>
   auto change(Work work) {
     const Alone alone(*this);
+    thaw();
     return work(model_);
   }
   template <class Work>
@@ -153,12 +161,16 @@ class Shared {
 
  private:
   static constexpr std::size_t slice_rows = 1024;  // how long a reader may have to wait
+  using Frozen = typename Freezes<Model>::Into;
 
   Model model_;
   mutable std::shared_mutex mutex_;
   mutable Turnstile turnstile_;
   std::atomic<bool> held_{false};
   Turnstile holders_;  // and those who learn, once they have found the model held
+  mutable std::mutex freezing_;
+  mutable Frozen frozen_{};        // kept until the model changes
+  mutable std::size_t asked_ = 0;  // how many weights since then, while it was not there
 
   // The lock lets readers pass a waiting writer, so both queue for it.
   struct Alone {
@@ -177,6 +189,21 @@ class Shared {
     }
     ~Among() { of.mutex_.unlock_shared(); }
   };
+
+  // A copy to predict many rows from, once that pays. Few rows do not wait for it to be made.
+  Frozen frozen(const Rows& rows) const {
+    if (rows.size <= slice_rows) return {};
+    const Among among(*this);
+    const std::lock_guard lock(freezing_);
+    if (!frozen_) frozen_ = model_.freeze(asked_ += model_.weights_asked(rows));
+    return frozen_;
+  }
+
+  // For who has the model alone, and changes it.
+  void thaw() {
+    frozen_ = {};
+    asked_ = 0;
+  }
 
   std::size_t margin_part(const Rows& rows, double* margins) const {
     return in_slices(rows, margins, [&](const Rows& slice, double* out) {

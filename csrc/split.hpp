@@ -49,8 +49,9 @@ class Splitter {
         low += is_high ? 0.0f : value;
       }
     };
-    if (const std::uint32_t* above = separation.above(row)) {
-      find_all([above](std::uint32_t feature) PQR_ALWAYS_INLINE { return above[feature] - 1; });
+    if (const std::uint32_t* above = separation.above()) {
+      find_all([above, beyond = separation.beyond()](std::uint32_t feature)
+                   PQR_ALWAYS_INLINE { return above[std::min(feature, beyond)] - 1; });
     } else {
       find_all([&](std::uint32_t feature) PQR_ALWAYS_INLINE { return separation.rank(feature); });
     }

@@ -166,7 +166,11 @@ def test_dicts_have_the_names_of_the_stream_and_river_is_not_needed(tmp_path, mo
 def test_what_is_learned_in_memory_is_predicted_too():
     found = memory.learn_and_predict("avazu", 300, repeats=3)
     for rates in found.values():
-        assert len(rates["readings"]["learn"]) == len(rates["readings"]["predict"]) == 3
+        assert {kind: len(read) for kind, read in rates["readings"].items()} == {
+            "learn": 3,
+            "first": 3,
+            "predict": 3,
+        }
         assert rates["ratio"] == rates["predict"] / rates["learn"]
 
 

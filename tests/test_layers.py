@@ -23,7 +23,7 @@ ALLOWED = {
     "names": {"memory", "table"},
     "ones": {"avx2", "number"},
     "parse": {"row", "number", "ones", "parse"},
-    "separation": {"row", "table"},
+    "separation": {"memory", "row", "table"},
     "split": {"avx2", "order", "row", "separation"},
     "expand": {"avx2", "lanes", "pairs", "row", "separation", "split"},
     "coordinates": {"avx2", "lanes", "optim"},

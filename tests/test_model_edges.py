@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,39 @@ def test_many_rows_are_predicted_as_few_are(order: int, optimizer: Any) -> None:
     model.learn_many(seen)
     few = [model.margin_many(every.part(r, r + 1)) for r in range(rows)]
     np.testing.assert_array_equal(model.margin_many(every), np.concatenate(few))
+
+
+def test_a_copy_of_the_weights_lasts_until_the_model_changes() -> None:
+    rows = random_batch(seed=8, rows=2000, features=12)
+    model = PQR(Separation.top_k(rows, 5), optimizer=Ftrl(alpha=0.3))
+    for learned in (rows, rows.part(0, 1), rows.part(0, 2)):
+        model.learn_many(learned)
+        few = np.concatenate([model.margin_many(rows.part(r, r + 1)) for r in range(len(rows))])
+        for _ in range(3):
+            np.testing.assert_array_equal(model.margin_many(rows), few)
+
+
+@pytest.mark.parametrize("family", [PQR, QR])
+@pytest.mark.parametrize("frequent", [(0, 7, 12), (0, 12, 19)])
+def test_it_does_not_matter_how_far_apart_features_lie(family: Any, frequent: list[int]) -> None:
+    """Ranks lie in one array or do not, and low features are beyond all high ones or are not."""
+    random = np.random.default_rng(9)
+    often = np.full(20, 0.2)
+    often[list(frequent)] = 0.9
+    dense = np.where(random.random((300, 20)) < often, random.normal(size=(300, 20)), 0)
+    rows = Batch.from_csr(scipy.sparse.csr_matrix(dense), random.integers(0, 2, 300))
+    near, last = np.arange(20), 2**32 - 1
+    first, *others = (
+        _margins(family, replace(rows, indices=place.astype(np.uint32)[rows.indices]))
+        for place in [near, near * 300, near * 10**7, np.r_[near[:-1], last], last - near[::-1]]
+    )
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+
+
+def _margins(family: Any, rows: Batch) -> Any:
+    model = new(family, rows, "logistic")
+    return model.learn_many(rows), model.margin_many(rows)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

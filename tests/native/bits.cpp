@@ -60,8 +60,8 @@ void learn_and_predict(const char* title, Model&& model, const pqr::Rows& rows) 
   model.margin(rows, margins.data());
   print(title, margins);
   if constexpr (std::is_same_v<std::decay_t<Model>, pqr::Model>) {
-    const auto frozen = model.freeze(rows);
-    if (!frozen) return;
+    const auto frozen = model.freeze(pqr::Frozen::most * 4);
+    if (!frozen) return;  // QR
     frozen->margin(rows, margins.data());
     print("frozen", margins);
   }

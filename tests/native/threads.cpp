@@ -97,7 +97,8 @@ bool hold_and_look(Model& model, const std::atomic<bool>& learned) {
 }
 
 int learn_and_read(Model& model, std::size_t size) {
-  const pqr::RowBuffer known = some_rows(size), asked = some_rows(100);
+  // Enough to be predicted from a copy, now and then.
+  const pqr::RowBuffer known = some_rows(size), asked = some_rows(1100);
   std::atomic<bool> learned{false};
   std::vector<Reader> asking(readers, {model, asked.view(), learned});
   std::vector<std::thread> threads;
