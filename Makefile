@@ -52,7 +52,7 @@ demo: setup
 bench: setup .venv-bench/.installed
 	$(BIN)/python -m benchmarks --output benchmarks $(BENCH)
 
-# 149 million rows, twice; needs no peers.
+# 149 million rows, six times; needs no peers.
 bench-kdd: setup
 	$(BIN)/python -m benchmarks --part kdd --output benchmarks $(BENCH)
 

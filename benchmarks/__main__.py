@@ -38,7 +38,7 @@ USUAL = [part for part in SECTIONS if part != "kdd"]
     type=click.IntRange(min=1),
     default=5,
     show_default=True,
-    help="How many rounds, of all but kdd.",
+    help="How many rounds, of all but kdd, which has three.",
 )
 @click.option(
     "--only", multiple=True, metavar="NAME", help="Leave out all others; may be given again."

@@ -33,10 +33,10 @@ ORDER, ROWS, ROUNDS = 8000, 300_000, 7
 FLAGS = ["-std=c++17", "-O3", "-DNDEBUG", "-g", "-ffp-contract=off", "-fno-math-errno"]
 FLAGS += ["-fno-trapping-math", "-Wno-psabi"]  # those of CMakeLists.txt
 LINE = 64
-L2, L3 = "524288,8,64", "33554432,16,64"
+L2, L3 = "1048576,8,64", "33554432,16,64"
 KERNEL = "slots taken, weights, their sum, the step, slots put back"
 PARTS = {
-    "expand.hpp": "ranks, sorted",
+    "expand.hpp": "places and values of coordinates, and the loop",
     "split.hpp": "ranks, sorted",
     "separation.hpp": "ranks, sorted",
     "order.hpp": "ranks, sorted",
@@ -67,7 +67,7 @@ Counted by callgrind. {per_row:,.0f} a row, {per_coordinate:.0f} a coordinate:
 ## Memory
 
 Cache lines that a row asks for and does not find, by callgrind's simulation of caches of the sizes
-of this machine (32 kB, 512 kB, 32 MB):
+of this machine (32 kB, 1 MB, 32 MB):
 
 {memory}
 

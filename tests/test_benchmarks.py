@@ -209,12 +209,12 @@ def test_the_page_has_every_part_that_its_folder_has(tmp_path, monkeypatch):
     (tmp_path / "results-cost.json").write_text("{}")  # of another experiment
     parts = page.save(memory.compare(100, 1, tmp_path), tmp_path)
     assert list(parts) == ["memory"]
-    parts = page.save(kdd.compare(500), tmp_path)
+    parts = page.save(kdd.compare(500, rounds=2), tmp_path)
     assert list(parts) == ["memory", "kdd"]
     written = (tmp_path / "RESULTS.md").read_text()
     titles = ["## Targets\n", "## In memory\n", "## The shape of KDD2012\n"]
     assert [line for line in written.splitlines(keepends=True) if line[:3] == "## "] == titles
-    assert "- kdd: 500 rows, 1 round, " in written
+    assert "- kdd: 500 rows, 2 rounds, " in written
     assert "| LR: one pass over KDD2012 " in written
 
 
