@@ -247,7 +247,7 @@ def test_what_callgrind_counts_is_added_up_by_part():
 6,000 (100.0%) 300 (100.0%)  PROGRAM TOTALS
 3,000 (50.00%) 200 (66.67%)  csrc/coordinates.hpp:void pqr::Model::collect<Make>() [x]
 2,000 (33.33%)   0           csrc/order.hpp:pqr::Expansion::sort_high()
-  900 (15.00%) 100 (33.33%)  csrc/expand.hpp:pqr::Expansion::split(pqr::Row const&)
+  900 (15.00%) 100 (33.33%)  csrc/split.hpp:pqr::Splitter::split(pqr::Row const&)
   100 ( 1.67%)   .           ./math/e_exp.c:exp [libm.so.6]
 """
     parts = profile._by_part(text)
