@@ -120,7 +120,7 @@ def _river(path: Path, learned: int) -> float:
 
 
 def learn_and_predict(name: str, rows: int, repeats: int) -> dict[str, Result]:
-    """Rows per second of each, in turn, on the same rows; their ratio is taken in each round."""
+    """Rows per second of each, in turn, on the same rows, and the ratio of their medians."""
     stream, order = SHAPES[name].stream(), SHAPES[name].order
     start = stream.batch(0, rows)
     models = {"LR": LR(), f"PQR({order})": PQR(Counts.of(start).separate(order=order))}

@@ -135,7 +135,7 @@ def test_a_copy_of_the_weights_lasts_until_the_model_changes() -> None:
 
 @pytest.mark.parametrize("family", [PQR, QR])
 @pytest.mark.parametrize("frequent", [(0, 7, 12), (0, 12, 19)])
-def test_it_does_not_matter_how_far_apart_features_lie(family: Any, frequent: list[int]) -> None:
+def test_it_does_not_matter_how_far_apart_features_lie(family: Any, frequent: Any) -> None:
     """Ranks lie in one array or do not, and low features are beyond all high ones or are not."""
     random = np.random.default_rng(9)
     often = np.full(20, 0.2)
