@@ -21,7 +21,7 @@ from pqrlearn.cache import CacheReader
 
 def main(cache: str, model_path: str, alpha: float, beta: float) -> None:
     # A part of a cache is mapped, not read: take() copies it.
-    batches = [b.take(np.arange(len(b))) for b in CacheReader(cache, clicks=True).batches()]
+    batches = [b.take(np.arange(len(b))) for b in CacheReader(cache, loss="logistic").batches()]
     model = LR(optimizer=Ftrl(alpha=alpha, beta=beta))
     before, start = os.times(), time.perf_counter()
     chances = [model.learn_many(batch) for batch in batches]

@@ -20,7 +20,7 @@ from pqrlearn import LR, PQR, Counts, Separation
 from pqrlearn.cli import show
 from pqrlearn.datasets.clicks import ClickStream
 from pqrlearn.learners import Learner
-from pqrlearn.metrics import make_metrics
+from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import finite, peak_memory
 from pqrlearn.readers.ahead import ahead
 
@@ -46,7 +46,7 @@ class Clock:
 
 
 def one_pass(name: str, rows: int) -> dict[str, Any]:
-    stream, metrics = ClickStream.kdd2012(), make_metrics("logistic")
+    stream, metrics = ClickStream.kdd2012(), Metrics("logistic")
     counting, learning, start = Clock(), Clock(), time.perf_counter()
     learner: Learner = LR() if name == "lr" else PQR(separation(stream, rows, counting))
     with show.progress(TITLES[name], lambda: learner.rows / rows, quiet=False) as watch:

@@ -44,9 +44,9 @@ void learn(const std::string& folder, std::size_t order, std::size_t rows, int p
   std::vector<std::int64_t> indptr(rows + 1);
   for (std::size_t r = 0; r <= rows; ++r) indptr[r] = static_cast<std::int64_t>(r * fields);
   const std::vector<float> values(rows * fields, 1.0f), weights(rows, 1.0f);
-  pqr::Separation separation;
-  for (std::size_t i = 0; i < order; ++i) separation.append(high[i]);
-  pqr::Model model({pqr::Loss::logistic, true, false, 1.0f}, pqr::Ftrl(0.1, 1, 0, 0),
+  auto separation = std::make_shared<pqr::Separation>();
+  for (std::size_t i = 0; i < order; ++i) separation->append(high[i]);
+  pqr::Model model({pqr::Loss::logistic, true, false, 1.0f}, pqr::Ftrl({0.1, 1, 0, 0}),
                    std::move(separation));
   std::vector<double> margins(rows);
   const Rows batch{indptr.data(), indices.data(), values.data(),

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.measure import near
 from pqrlearn.datasets.clicks import ClickStream
 from pqrlearn.files import written_whole
-from pqrlearn.metrics import make_metrics
+from pqrlearn.metrics import Metrics
 from pqrlearn.readers.libsvm import format_batch
 
 
@@ -113,7 +113,7 @@ class Workload:
         return known
 
     def _write(self) -> dict[str, Any]:
-        stream, metrics = self.stream, make_metrics("logistic")
+        stream, metrics = self.stream, Metrics("logistic")
         with (
             written_whole(self._file("svm")) as svm,
             written_whole(self._file("vw")) as vw,

@@ -47,6 +47,7 @@ struct Coordinates {
   std::vector<std::uint32_t> numbers;
   std::vector<Slot<float>*> places;
   std::vector<float> x;
+  std::vector<std::uint32_t> blocks;  // of each, where the optimizer asks for them
 
   void resize(std::size_t to) {
     size_ = to;

@@ -22,17 +22,11 @@ Difacto::Difacto(const DifactoSettings& settings) : settings_(settings) {
 }
 
 std::size_t Difacto::learn(const Rows& batch, double* margins) {
-  return settings_.loss == Loss::squared ? learn_rows<Squared>(batch, margins)
-                                         : learn_rows<Logistic>(batch, margins);
-}
-
-template <class Loss>
-std::size_t Difacto::learn_rows(const Rows& batch, double* margins) {
   Scratch scratch;
   for (std::size_t r = 0; r < batch.size; ++r) {
     prefetch(batch, r);
     const bool learned =
-        learn_row<Loss>(batch[r], scratch, batch.labels[r], batch.weights[r], margins[r]);
+        learn_row(batch[r], scratch, batch.labels[r], batch.weights[r], margins[r]);
     if (!learned) return r;
   }
   return batch.size;
@@ -49,13 +43,12 @@ std::size_t Difacto::margin(const Rows& batch, double* margins) const {
 }
 
 // False, and nothing is learned, when the row would leave the range of a float.
-template <class Loss>
 bool Difacto::learn_row(const Row& row, Scratch& scratch, double label, float weight,
                         double& margin) {
   margin = margin_row(row, scratch);
   if (!std::isfinite(margin)) return false;
   if (weight == 0.0f) return true;
-  const double slope = Loss::slope(margin, label) * weight;
+  const double slope = pqr::slope(settings_.loss, margin, label) * weight;
   const double gradient = scratch.products.largest_gradient(row, slope);
   if (!is_learnable(gradient, settings_.factors.eta)) return false;
   step(row, scratch, slope);
@@ -72,8 +65,8 @@ double Difacto::margin_row(const Row& row, Scratch& scratch) const {
   scratch.weighed.resize(segment.padded() / lanes);
   const double linear = vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
     Sum<width> sum;
-    weigh_slots<true>(settings_.linear.each(), Far{segment.places.data()}, segment.x.data(),
-                      segment.padded(), scratch.weighed.data(), sum);
+    weigh_slots<true>(rules_of(settings_.linear, segment), Far{segment.places.data()},
+                      segment.x.data(), segment.padded(), scratch.weighed.data(), sum);
     return sum.total();
   });
   scratch.terms.clear();
@@ -116,12 +109,12 @@ void Difacto::step(const Row& row, Scratch& scratch, double slope) {
   }
   const Coordinates& linear = scratch.linear;
   vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
-    step_slots<width>(settings_.linear.each(), Far{linear.places.data()}, linear.x.data(),
-                      linear.padded(), scratch.weighed.data(), common);
+    step_slots<width>(rules_of(settings_.linear, linear), Far{linear.places.data()},
+                      linear.x.data(), linear.padded(), scratch.weighed.data(), common);
   });
   for (std::size_t i = 0; i < row.size; ++i) count(row.indices[i], *scratch.entries[i]);
   if (!settings_.bias) return;
-  const auto always = settings_.linear.bias();
+  const auto always = settings_.linear.at<double>(Block::bias);
   bias = always.step(bias, always.weight(bias), slope);
 }
 
@@ -165,7 +158,7 @@ float* Difacto::factors(const Entry& entry) const {
 }
 
 double Difacto::bias_weight() const {
-  return settings_.bias ? settings_.linear.bias().weight(bias) : 0.0;
+  return settings_.bias ? settings_.linear.at<double>(Block::bias).weight(bias) : 0.0;
 }
 
 void Difacto::prefetch(const Rows& batch, std::size_t r) const {
@@ -231,7 +224,7 @@ bool Difacto::restore(const DifactoState& state) {
 }
 
 std::vector<float> Difacto::weights(const float* slots, std::size_t size) const {
-  const auto each = settings_.linear.each();
+  const auto each = settings_.linear.at<float>(Block::linear);
   std::vector<float> weights(size);
   for (std::size_t n = 0; n < size; ++n)
     weights[n] = each.weight(Slot<float>{slots[2 * n], slots[2 * n + 1]});

@@ -87,9 +87,6 @@ class Difacto {
   Table<Entry> entries_;
   std::vector<Pool> pools_;  // one for each tier
 
-  template <class Loss>
-  std::size_t learn_rows(const Rows& batch, double* margins);
-  template <class Loss>
   bool learn_row(const Row& row, Scratch& scratch, double label, float weight, double& margin);
   double margin_row(const Row& row, Scratch& scratch) const;
   void gather(const Row& row, Coordinates& linear) const;

@@ -21,17 +21,11 @@ Fm::Fm(const FmSettings& settings)
       pool_(settings.factors.adaptive ? 2 * size_ : size_) {}
 
 std::size_t Fm::learn(const Rows& batch, double* margins) {
-  return settings_.loss == Loss::squared ? learn_rows<Squared>(batch, margins)
-                                         : learn_rows<Logistic>(batch, margins);
-}
-
-template <class Loss>
-std::size_t Fm::learn_rows(const Rows& batch, double* margins) {
   Scratch scratch;
   for (std::size_t r = 0; r < batch.size; ++r) {
     prefetch(batch, r);
     const bool learned =
-        learn_row<Loss>(batch[r], scratch, batch.labels[r], batch.weights[r], margins[r]);
+        learn_row(batch[r], scratch, batch.labels[r], batch.weights[r], margins[r]);
     if (!learned) return r;
   }
   return batch.size;
@@ -48,12 +42,11 @@ std::size_t Fm::margin(const Rows& batch, double* margins) const {
 }
 
 // False, and nothing is learned, when the row would leave the range of a float.
-template <class Loss>
 bool Fm::learn_row(const Row& row, Scratch& scratch, double label, float weight, double& margin) {
   margin = margin_row(row, scratch);
   if (!std::isfinite(margin)) return false;
   if (weight == 0.0f) return true;
-  const double slope = Loss::slope(margin, label) * weight;
+  const double slope = pqr::slope(settings_.loss, margin, label) * weight;
   if (!fits(row, scratch, slope)) return false;
   make(row, scratch);
   step(row, scratch, slope);

@@ -76,9 +76,6 @@ class Fm {
   Table<Entry> entries_;
   Pool pool_;
 
-  template <class Loss>
-  std::size_t learn_rows(const Rows& batch, double* margins);
-  template <class Loss>
   bool learn_row(const Row& row, Scratch& scratch, double label, float weight, double& margin);
   double margin_row(const Row& row, Scratch& scratch) const;
   void gather(const Row& row, Scratch& scratch) const;

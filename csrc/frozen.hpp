@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "avx2.hpp"
@@ -26,15 +28,15 @@ class Frozen {
   static constexpr std::size_t most = 0xFFFFFFFFu;  // weights
 
   // Features from `features` on have no weight.
-  Frozen(std::size_t features, const Separation& separation, const ExpandRule& rule, double bias,
-         bool avx2)
-      : separation_(separation),
+  Frozen(std::size_t features, std::shared_ptr<const Separation> separation, const ExpandRule& rule,
+         double bias, bool avx2)
+      : separation_(std::move(separation)),
         rule_(rule),
         bias_(bias),
         avx2_(avx2),
         nothing_(static_cast<std::uint32_t>(features)),
         pairs_(nothing_ + 1),
-        weights_(size(features, separation.order())) {
+        weights_(size(features, separation_->order())) {
     std::fill_n(linear(), pairs_, 0.0f);
   }
 
@@ -49,7 +51,7 @@ class Frozen {
 
   // As Model::margin: how many rows have a finite margin, from the first one on.
   std::size_t margin(const Rows& batch, double* margins) const {
-    return separation_.order() == 0 ? margin_linear(batch, margins) : margin_all(batch, margins);
+    return separation_->order() == 0 ? margin_linear(batch, margins) : margin_all(batch, margins);
   }
 
  private:
@@ -67,7 +69,7 @@ class Frozen {
     std::vector<float> x;
   };
 
-  const Separation& separation_;
+  std::shared_ptr<const Separation> separation_;
   ExpandRule rule_;
   double bias_;
   bool avx2_;
@@ -138,11 +140,11 @@ class Frozen {
   // The coordinates of a row, in the order of Model::fill. Nothing of one that is not there.
   PQR_ALWAYS_INLINE void plan(const Rows& batch, std::size_t r, Planned& planned) const {
     planned.padded = planned.fetched = 0;
-    if (r + ranks_ahead < batch.size) separation_.prefetch(batch[r + ranks_ahead]);
+    if (r + ranks_ahead < batch.size) separation_->prefetch(batch[r + ranks_ahead]);
     if (r >= batch.size) return;
     const Row row = batch[r];
     Expansion& e = planned.expansion;
-    e.expand(row, separation_, rule_);
+    e.expand(row, *separation_, rule_);
     const std::size_t size = row.size + e.size();
     planned.padded = with_room(size) - lanes;
     if (planned.x.size() < with_room(size)) {
@@ -156,7 +158,7 @@ class Frozen {
     if (e.high > 0) e.fill(pairs_, places + row.size, x + row.size);
     std::fill_n(places + size, lanes, nothing_);
     std::fill_n(x + size, lanes, 0.0f);
-    const bool few = separation_.order() <= few_ranks;
+    const bool few = separation_->order() <= few_ranks;
     planned.fetched = few ? with_room(row.size) - lanes : planned.padded;
   }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -100,12 +101,72 @@ struct Sum {
   }
 };
 
+// One rule for all coordinates of a row,
+template <class Rule>
+struct Same {
+  Rule rule;
+  PQR_ALWAYS_INLINE Rule from(std::size_t) const { return rule; }
+};
+
+// or one for each block. All of them are worked out, and each coordinate takes its own.
+template <class Rule>
+struct ByBlock {
+  std::array<Rule, 5> rules;  // by block
+  const std::uint32_t* blocks;
+
+  struct From {
+    const ByBlock& of;
+    const std::uint32_t* blocks;
+
+    template <class V>
+    PQR_ALWAYS_INLINE V weight(Slot<V> slots) const {
+      V weights{};
+      each<V>([&](const Rule& rule, auto mine)
+                  PQR_ALWAYS_INLINE { weights = mine ? rule.weight(slots) : weights; });
+      return weights;
+    }
+    template <class V>
+    PQR_ALWAYS_INLINE Slot<V> step(Slot<V> slots, V weights, V gradients) const {
+      Slot<V> stepped = slots;
+      each<V>([&](const Rule& rule, auto mine) PQR_ALWAYS_INLINE {
+        const Slot<V> found = rule.step(slots, weights, gradients);
+        stepped = {mine ? found.z : stepped.z, mine ? found.root_n : stepped.root_n};
+      });
+      return stepped;
+    }
+
+    template <class V, class Visit>
+    PQR_ALWAYS_INLINE void each(Visit visit) const {
+      using Ids = Vector<std::uint32_t, sizeof(V) / sizeof(float)>;
+      const Ids ids = read_as<Ids>(blocks);
+      for (std::uint32_t block = 0; block < 5; ++block) visit(of.rules[block], ids == block);
+    }
+  };
+  PQR_ALWAYS_INLINE From from(std::size_t i) const { return {*this, blocks + i}; }
+};
+
+// The rules of a row's coordinates.
+template <class Optimizer>
+PQR_ALWAYS_INLINE inline auto rules_of(const Optimizer& optimizer, const Coordinates& c) {
+  const auto at = [&](Block block)
+                      PQR_ALWAYS_INLINE { return optimizer.template at<float>(block); };
+  if constexpr (Optimizer::by_block) {
+    return ByBlock<decltype(at(Block::linear))>{
+        {at(Block::bias), at(Block::linear), at(Block::pair), at(Block::shared), at(Block::square)},
+        c.blocks.data()};
+  } else {
+    (void)c;
+    return Same<decltype(at(Block::linear))>{at(Block::linear)};
+  }
+}
+
 // Takes slots from where they are and adds w x to the sum, where w = weight(slot). In between it
-// asks for what is coming. `Each` is an optimizer as one coordinate sees it. It `keeps` slots and
-// weights where a step needs them.
-template <bool keeps, std::size_t width, class Each, class At>
-PQR_ALWAYS_INLINE inline void weigh_slots(Each each, At at, const float* x, std::size_t size,
-                                          Weighed* weighed, Sum<width>& sum, Coming coming = {}) {
+// asks for what is coming. `rules` are those of the row's coordinates. It `keeps` slots and weights
+// where a step needs them.
+template <bool keeps, std::size_t width, class Rules, class At>
+PQR_ALWAYS_INLINE inline void weigh_slots(const Rules& rules, At at, const float* x,
+                                          std::size_t size, Weighed* weighed, Sum<width>& sum,
+                                          Coming coming = {}) {
   using Floats = Vector<float, width>;
   Sum<width> own = sum;
   for (std::size_t i = 0; i < size; i += lanes, ++weighed) {
@@ -114,7 +175,7 @@ PQR_ALWAYS_INLINE inline void weigh_slots(Each each, At at, const float* x, std:
       const std::size_t from = i + p * width;
       const Slot<Floats> slots =
           take<width>([=](std::size_t l) PQR_ALWAYS_INLINE { return at(from + l); });
-      const Floats weights = each.weight(slots), values = read<width>(x + from);
+      const Floats weights = rules.from(from).weight(slots), values = read<width>(x + from);
       own.part[p] += weights * values;
       if constexpr (!keeps) continue;
       write(weighed->z + p * width, slots.z);
@@ -140,34 +201,36 @@ PQR_ALWAYS_INLINE inline float largest_of(const float* x, std::size_t size) {
   return largest;
 }
 
-// Sum of the squares of z, in double: `lanes` strided partial sums.
-template <class At>
-inline void add_squares(At at, std::size_t size, double* part) {
-  for (std::size_t i = 0; i < size; i += lanes) {
-    for (std::size_t l = 0; l < lanes; ++l) {
-      const double z = at(i + l)->z;
-      part[l] += z * z;
+// What an optimizer sums over a row's slots, in double: `lanes` strided partial sums, then the same
+// tree as that of a row's sum.
+template <class Optimizer>
+double sum_of_terms(const Coordinates& c) {
+  double part[lanes] = {};
+  c.with_places([&](auto at) {
+    for (std::size_t i = 0; i < c.padded(); i += lanes) {
+      for (std::size_t l = 0; l < lanes; ++l) part[l] += Optimizer::term(at(i + l)->z);
     }
-  }
+  });
+  return sum_of_parts(part);
 }
 
 // The weights of many slots that lie side by side.
-template <class Each>
-void weigh_all(bool avx2, Each each, const Slot<float>* slots, std::size_t size, float* weights) {
+template <class Rule>
+void weigh_all(bool avx2, Rule rule, const Slot<float>* slots, std::size_t size, float* weights) {
   vectorised(avx2, [=](auto at_a_time) PQR_ALWAYS_INLINE {
     constexpr std::size_t width = at_a_time;
     const std::size_t whole = size / width * width;
     for (std::size_t i = 0; i < whole; i += width) {
       const auto from = [first = slots + i](std::size_t l) PQR_ALWAYS_INLINE { return first + l; };
-      write(weights + i, each.weight(take<width>(from)));
+      write(weights + i, rule.weight(take<width>(from)));
     }
-    for (std::size_t i = whole; i < size; ++i) weights[i] = each.weight(slots[i]);
+    for (std::size_t i = whole; i < size; ++i) weights[i] = rule.weight(slots[i]);
   });
 }
 
 // How many slots, of many that lie side by side, have a weight that is not zero.
-template <class Each>
-std::size_t count_nonzeros(bool avx2, Each each, const Slot<float>* slots, std::size_t size) {
+template <class Rule>
+std::size_t count_nonzeros(bool avx2, Rule rule, const Slot<float>* slots, std::size_t size) {
   return vectorised(avx2, [=](auto at_a_time) PQR_ALWAYS_INLINE {
     constexpr std::size_t width = at_a_time;
     const std::size_t whole = size / width * width;
@@ -175,25 +238,26 @@ std::size_t count_nonzeros(bool avx2, Each each, const Slot<float>* slots, std::
     Vector<std::int32_t, width> counts = {};
     for (std::size_t i = 0; i < whole; i += width) {
       const auto from = [first = slots + i](std::size_t l) PQR_ALWAYS_INLINE { return first + l; };
-      counts -= each.weight(take<width>(from)) != 0.0f;
+      counts -= rule.weight(take<width>(from)) != 0.0f;
     }
     for (std::size_t l = 0; l < width; ++l) count += static_cast<std::size_t>(counts[l]);
-    for (std::size_t i = whole; i < size; ++i) count += each.weight(slots[i]) != 0.0f;
+    for (std::size_t i = whole; i < size; ++i) count += rule.weight(slots[i]) != 0.0f;
     return count;
   });
 }
 
 // slot = step(slot, w, slope * x), and back to where they are.
-template <std::size_t width, class Each, class At>
-PQR_ALWAYS_INLINE inline void step_slots(Each each, At at, const float* x, std::size_t size,
-                                         const Weighed* weighed, float slope, Coming coming = {}) {
+template <std::size_t width, class Rules, class At>
+PQR_ALWAYS_INLINE inline void step_slots(const Rules& rules, At at, const float* x,
+                                         std::size_t size, const Weighed* weighed, float slope,
+                                         Coming coming = {}) {
   for (std::size_t i = 0; i < size; i += lanes, ++weighed) {
     coming.fetch_some(i);
     for (std::size_t p = 0; p < lanes; p += width) {
       const Slot<Vector<float, width>> before{read<width>(weighed->z + p),
                                               read<width>(weighed->root_n + p)};
-      const auto slots =
-          each.step(before, read<width>(weighed->w + p), slope * read<width>(x + i + p));
+      const auto slots = rules.from(i + p).step(before, read<width>(weighed->w + p),
+                                                slope * read<width>(x + i + p));
       put<width>([=](std::size_t l) PQR_ALWAYS_INLINE { return at(i + p + l); }, slots);
     }
   }

@@ -8,17 +8,6 @@
 
 namespace pqr {
 
-namespace {
-
-// The sum of the squares of z, in double: `lanes` strided partial sums, then the same tree.
-double squares(const Coordinates& c) {
-  double part[lanes] = {};
-  c.with_places([&](auto at) { add_squares(at, c.padded(), part); });
-  return sum_of_parts(part);
-}
-
-}  // namespace
-
 // A table that grows voids the pointers it gave: `moved` says so.
 struct Model::Make {
   Model& model;
@@ -47,16 +36,22 @@ struct Model::Find {
   }
 };
 
-Model::Model(const Settings& settings, const Optimizer& optimizer_, Separation separation)
+Model::Model(const Settings& settings, const Optimizer& optimizer_,
+             std::shared_ptr<const Separation> separation)
     : optimizer(optimizer_),
       settings_(settings),
       rule_{!settings.everything_high, settings.everything_high, settings.interaction_scale},
       separation_(std::move(separation)),
-      pair_(settings.everything_high ? Pairs::most : separation_.order(),
+      pair_(settings.everything_high ? Pairs::most : separation_->order(),
             Linear::front_keys + lanes) {
+  if (settings.everything_high) {
+    growing_ = std::make_shared<Separation>();
+    for (const std::uint32_t feature : separation_->features()) growing_->append(feature);
+    separation_ = growing_;
+  }
   linear_.lie_in(pair_.array());
-  pair_.resize(separation_.order());
-  for (std::uint32_t feature : separation_.features()) {
+  pair_.resize(separation_->order());
+  for (const std::uint32_t feature : separation_->features()) {
     next_feature = std::max(next_feature, std::uint64_t{feature} + 1);
   }
 }
@@ -73,7 +68,7 @@ PQR_ALWAYS_INLINE inline void Model::prefetch(const Rows& batch, std::size_t r,
     batch.fetch(r + streams_ahead);
     const Row row = batch[r];
     where(r) = linear_.prefetch(row.indices, row.size);
-    if (!batch.splits) separation_.prefetch(row);
+    if (!batch.splits) separation_->prefetch(row);
   }
   if (r < packed_later || where(r - packed_later) != Where::packed) return;
   const Row row = batch[r - packed_later];
@@ -106,14 +101,13 @@ PQR_ALWAYS_INLINE inline void Model::plan(const Rows& batch, std::size_t r,
   } else if (batch.splits) {
     planned.expansion.expand(batch[r], batch.splits[r], rule_);
   } else {
-    planned.expansion.expand(batch[r], separation_, rule_);
+    planned.expansion.expand(batch[r], *separation_, rule_);
   }
   fill(planned);
 }
 
 // What the first rows have done for them before the turn of the first one,
-template <std::size_t rows_ahead>
-[[gnu::noinline]] void Model::begin(const Rows& batch, Ahead& ahead) const {
+[[gnu::noinline]] void Model::begin(std::size_t rows_ahead, const Rows& batch, Ahead& ahead) const {
   vectorised(avx2_, [&, this](auto) PQR_ALWAYS_INLINE {
     for (std::size_t r = 0; r < features_ahead; ++r) prefetch(batch, r, ahead);
     const std::size_t planned = std::min(rows_ahead, batch.size);
@@ -122,9 +116,8 @@ template <std::size_t rows_ahead>
 }
 
 // and what all others have in the turn of row r. Returns what is to be asked for then.
-template <std::size_t rows_ahead>
-PQR_ALWAYS_INLINE inline Coming Model::prepare(const Rows& batch, std::size_t r,
-                                               Ahead& ahead) const {
+PQR_ALWAYS_INLINE inline Coming Model::prepare(std::size_t rows_ahead, const Rows& batch,
+                                               std::size_t r, Ahead& ahead) const {
   prefetch(batch, r + features_ahead, ahead);
   if (r + rows_ahead >= batch.size) return {};
   Planned& planned = ahead.row(r + rows_ahead);
@@ -134,12 +127,12 @@ PQR_ALWAYS_INLINE inline Coming Model::prepare(const Rows& batch, std::size_t r,
 
 // Visits rows in order, with memory on its way for those ahead, until a visit
 // returns false. Returns how many returned true.
-template <std::size_t rows_ahead, class Visit>
-PQR_ALWAYS_INLINE inline std::size_t Model::each_row(const Rows& batch, Ahead& ahead,
-                                                     Visit visit) const {
-  begin<rows_ahead>(batch, ahead);
+template <class Visit>
+PQR_ALWAYS_INLINE inline std::size_t Model::each_row(std::size_t rows_ahead, const Rows& batch,
+                                                     Ahead& ahead, Visit visit) const {
+  begin(rows_ahead, batch, ahead);
   for (std::size_t r = 0; r < batch.size; ++r) {
-    const Coming coming = prepare<rows_ahead>(batch, r, ahead);
+    const Coming coming = prepare(rows_ahead, batch, r, ahead);
     if (!visit(ahead.row(r), coming, r)) return r;
   }
   return batch.size;
@@ -175,6 +168,21 @@ PQR_ALWAYS_INLINE inline void Model::collect(Planned& planned, Which slots) cons
   }
 }
 
+// Says which block each coordinate is in, for an optimizer that wants to know.
+template <class Optimizer>
+PQR_ALWAYS_INLINE inline void Model::name_blocks(Planned& planned) const {
+  if constexpr (Optimizer::by_block) {
+    Coordinates& c = planned.coordinates;
+    const std::size_t linear = planned.expansion.row.size, high = planned.expansion.high;
+    c.blocks.assign(with_room(c.size()), static_cast<std::uint32_t>(Block::linear));
+    std::fill(c.blocks.data() + linear, c.blocks.data() + c.size(),
+              static_cast<std::uint32_t>(Block::pair));
+    for (std::size_t b = 0; b < high; ++b) {
+      c.blocks[linear + b * (b + 1) / 2] = static_cast<std::uint32_t>(own());
+    }
+  }
+}
+
 // The margin. Slots and weights go into `weighed` if it `keeps` them.
 template <bool keeps, class Machine, class Optimizer>
 PQR_ALWAYS_INLINE inline double Model::weigh(Machine machine, const Optimizer& chosen,
@@ -183,11 +191,11 @@ PQR_ALWAYS_INLINE inline double Model::weigh(Machine machine, const Optimizer& c
   const double sum = vectorised(machine, [&](auto at_a_time) PQR_ALWAYS_INLINE {
     Sum<at_a_time> found;
     c.with_places([&](auto at) PQR_ALWAYS_INLINE {
-      weigh_slots<keeps>(chosen.each(), at, c.x.data(), c.padded(), weighed, found, coming);
+      weigh_slots<keeps>(rules_of(chosen, c), at, c.x.data(), c.padded(), weighed, found, coming);
     });
     return found.total();
   });
-  return settings_.bias ? chosen.bias().weight(bias) + sum : sum;
+  return settings_.bias ? chosen.template at<double>(Block::bias).weight(bias) + sum : sum;
 }
 
 // What no coordinate of a row exceeds, for each feature that it has.
@@ -218,32 +226,32 @@ void Model::rescale(double factor) {
 }
 
 // Learns the row whose slots and weights have been weighed.
-template <class Loss, class Machine, class Optimizer, class Meanwhile>
+template <class Machine, class Optimizer, class Meanwhile>
 PQR_ALWAYS_INLINE inline bool Model::step(Machine machine, Optimizer& chosen,
                                           const Planned& planned, Coming coming, double label,
                                           float weight, double margin, Meanwhile meanwhile) {
-  const double slope = Loss::slope(margin, label) * weight;
+  const double slope = pqr::slope(settings_.loss, margin, label) * weight;
   if (!has_gradient(planned, slope)) return false;
   const Coordinates& c = planned.coordinates;
-  const auto norm2 = [&] { return squares(c) + bias.z * bias.z; };
-  double change = 0.0;  // of the squared norm
-  if constexpr (Optimizer::has_norm) change -= norm2();
+  const auto sum = [&]() PQR_ALWAYS_INLINE {
+    if constexpr (Optimizer::has_sum) return sum_of_terms<Optimizer>(c) + Optimizer::term(bias.z);
+    return 0.0;
+  };
+  double change = -sum();
   meanwhile();
   vectorised(machine, [&, this](auto at_a_time) PQR_ALWAYS_INLINE {
     c.with_places([&](auto at) PQR_ALWAYS_INLINE {
-      step_slots<at_a_time>(chosen.each(), at, c.x.data(), c.padded(), ahead_.weighed.data(),
+      step_slots<at_a_time>(rules_of(chosen, c), at, c.x.data(), c.padded(), ahead_.weighed.data(),
                             static_cast<float>(slope), coming);
     });
   });
   if (settings_.bias) {
-    const auto always = chosen.bias();
+    const auto always = chosen.template at<double>(Block::bias);
     bias = always.step(bias, always.weight(bias), slope);
   }
-  if constexpr (Optimizer::has_norm) change += norm2();
-  chosen.end_row(change);
-  if constexpr (std::is_same_v<Optimizer, Ogd>) {
-    if (chosen.wants_rescaling()) rescale(chosen.take_scale());
-  }
+  change += sum();
+  const double factor = chosen.end_row(change);
+  if (factor != 1.0) rescale(factor);
   const Row& row = planned.expansion.row;
   if (row.size > 0) {
     const std::uint64_t last = row.indices[row.size - 1];
@@ -257,11 +265,12 @@ template <class Machine, class Optimizer>
 PQR_ALWAYS_INLINE inline double Model::margin_row(Machine machine, const Optimizer& chosen,
                                                   Planned& planned, Coming coming) const {
   collect(planned, Find{*this});
+  name_blocks<Optimizer>(planned);
   return weigh<false>(machine, chosen, planned.coordinates, coming, nullptr);
 }
 
 // False, and nothing is learned, when the row would leave the range of a float.
-template <class Loss, class Machine, class Optimizer, class Meanwhile>
+template <class Machine, class Optimizer, class Meanwhile>
 PQR_ALWAYS_INLINE inline bool Model::learn_row(Machine machine, Optimizer& chosen, Planned& planned,
                                                Coming coming, double label, float weight,
                                                double& margin, Meanwhile meanwhile) {
@@ -271,92 +280,90 @@ PQR_ALWAYS_INLINE inline bool Model::learn_row(Machine machine, Optimizer& chose
     return std::isfinite(margin);
   }
   collect(planned, Make{*this});
+  name_blocks<Optimizer>(planned);
   const Coordinates& c = planned.coordinates;
   margin = weigh<true>(machine, chosen, c, coming.first(), ahead_.room(c));
-  return step<Loss>(machine, chosen, planned, coming.rest(), label, weight, margin, meanwhile);
+  return step(machine, chosen, planned, coming.rest(), label, weight, margin, meanwhile);
 }
 
 // QR: a row with features never learned is predicted without them; then they are
 // high, and the step is that of the whole row.
-template <class Loss, class Optimizer>
+template <class Optimizer>
 bool Model::learn_newcomers(Optimizer& chosen, Planned& planned, double label, float weight,
                             double& margin) {
   margin = margin_row(avx2_, chosen, planned, Coming{});
   const Row row = planned.expansion.row;
-  const std::size_t order = separation_.order();
-  for (std::size_t i = 0; i < row.size; ++i) separation_.append(row.indices[i]);
-  pair_.resize(std::max(pair_.size(), separation_.order()));
-  planned.expansion.expand(row, separation_, rule_);
+  const std::size_t order = growing_->order();
+  for (std::size_t i = 0; i < row.size; ++i) growing_->append(row.indices[i]);
+  pair_.resize(std::max(pair_.size(), growing_->order()));
+  planned.expansion.expand(row, *growing_, rule_);
   fill(planned);
   collect(planned, Make{*this});
+  name_blocks<Optimizer>(planned);
   const Coordinates& c = planned.coordinates;
   weigh<true>(avx2_, chosen, c, Coming{}, ahead_.room(c));
-  const bool learned = step<Loss>(avx2_, chosen, planned, {}, label, weight, margin, [] {});
-  if (!learned) separation_.cut(order);
+  const bool learned = step(avx2_, chosen, planned, {}, label, weight, margin, [] {});
+  if (!learned) growing_->cut(order);
   return learned;
 }
 
 // A row is short, and waits for its loss: what can be done for rows ahead is done meanwhile.
-template <class Loss, class Machine, class Optimizer>
+template <class Machine, class Optimizer>
 PQR_ALWAYS_INLINE inline std::size_t Model::learn_linear(Machine machine, Optimizer& chosen,
                                                          const Rows& batch, double* margins) {
-  begin<planned_ahead>(batch, ahead_);
+  begin(planned_ahead, batch, ahead_);
   for (std::size_t r = 0; r < batch.size; ++r) {
-    const auto meanwhile = [&]() PQR_ALWAYS_INLINE { prepare<planned_ahead>(batch, r, ahead_); };
-    if (!learn_row<Loss>(machine, chosen, ahead_.row(r), Coming{}, batch.labels[r],
-                         batch.weights[r], margins[r], meanwhile)) {
+    const auto meanwhile = [&]() PQR_ALWAYS_INLINE { prepare(planned_ahead, batch, r, ahead_); };
+    if (!learn_row(machine, chosen, ahead_.row(r), Coming{}, batch.labels[r], batch.weights[r],
+                   margins[r], meanwhile)) {
       return r;
     }
   }
   return batch.size;
 }
 
-template <class Loss, class Optimizer>
-std::size_t Model::learn_rows(Optimizer& chosen, const Rows& batch, double* margins) {
+template <class Optimizer>
+std::size_t Model::learn_with(Optimizer& chosen, const Rows& batch, double* margins) {
   return vectorised(avx2_, [&, this](auto machine) PQR_ALWAYS_INLINE {
     ahead_.largest = largest_coordinate(batch);
-    if (is_linear()) return learn_linear<Loss>(machine, chosen, batch, margins);
+    if (is_linear()) return learn_linear(machine, chosen, batch, margins);
     const auto learn_one = [&](Planned& row, Coming coming, std::size_t r) PQR_ALWAYS_INLINE {
       const double label = batch.labels[r];
       const float weight = batch.weights[r];
       if (row.expansion.ignored > 0 && weight != 0.0f) {
-        return learn_newcomers<Loss>(chosen, row, label, weight, margins[r]);
+        return learn_newcomers(chosen, row, label, weight, margins[r]);
       }
-      return learn_row<Loss>(machine, chosen, row, coming, label, weight, margins[r], [] {});
+      return learn_row(machine, chosen, row, coming, label, weight, margins[r], [] {});
     };
     // In QR a row may bring new ranks, so a later row cannot be split before its turn.
-    return settings_.everything_high ? each_row<0>(batch, ahead_, learn_one)
-                                     : each_row<planned_ahead>(batch, ahead_, learn_one);
+    const std::size_t rows_ahead = settings_.everything_high ? 0 : planned_ahead;
+    return each_row(rows_ahead, batch, ahead_, learn_one);
   });
 }
 
 std::size_t Model::learn(const Rows& batch, double* margins) {
-  return std::visit(
-      [&](auto& chosen) {
-        return settings_.loss == Loss::squared ? learn_rows<Squared>(chosen, batch, margins)
-                                               : learn_rows<Logistic>(chosen, batch, margins);
-      },
-      optimizer);
+  return with_optimizer(optimizer,
+                        [&](auto& chosen) { return learn_with(chosen, batch, margins); });
 }
 
 std::size_t Model::margin(const Rows& batch, double* margins) const {
-  return std::visit(
-      [&](const auto& chosen) {
-        return vectorised(avx2_, [&, this](auto machine) PQR_ALWAYS_INLINE {
-          Ahead ahead;
-          return each_row<predicted_ahead>(
-              batch, ahead, [&](Planned& row, Coming coming, std::size_t r) PQR_ALWAYS_INLINE {
-                margins[r] = margin_row(machine, chosen, row, coming);
-                return std::isfinite(margins[r]);
-              });
-        });
-      },
-      optimizer);
+  return with_optimizer(optimizer, [&](const auto& chosen) {
+    return vectorised(avx2_, [&, this](auto machine) PQR_ALWAYS_INLINE {
+      Ahead ahead;
+      return each_row(predicted_ahead, batch, ahead,
+                      [&](Planned& row, Coming coming, std::size_t r) PQR_ALWAYS_INLINE {
+                        margins[r] = margin_row(machine, chosen, row, coming);
+                        return std::isfinite(margins[r]);
+                      });
+    });
+  });
 }
 
 double Model::bias_weight() const {
   if (!settings_.bias) return 0.0;
-  return std::visit([&](const auto& chosen) { return chosen.bias().weight(bias); }, optimizer);
+  return with_optimizer(optimizer, [&](const auto& chosen) {
+    return chosen.template at<double>(Block::bias).weight(bias);
+  });
 }
 
 }  // namespace pqr

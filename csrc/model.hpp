@@ -29,8 +29,6 @@ struct Settings {
   float interaction_scale;  // the factor; 0 leaves interactions as they are
 };
 
-enum class Block { linear, pair, shared, square };
-
 // The slots of one block that have left their initial state, in order of key. Keys are features
 // (linear) or ranks (shared, square).
 struct BlockState {
@@ -46,11 +44,16 @@ struct PairState {
 
 class Model {
  public:
-  Model(const Settings& settings, const Optimizer& optimizer, Separation separation);
+  // QR has a separation of its own, which grows; others share theirs, and never change it.
+  Model(const Settings& settings, const Optimizer& optimizer,
+        std::shared_ptr<const Separation> separation);
 
   // Predicts each row, then learns it. Stops before a row that would leave the
   // range of a float; returns how many rows it has learned.
   std::size_t learn(const Rows& batch, double* margins);
+  // The same with an optimizer that is not the model's own, but leaves the same slots behind.
+  template <class Optimizer>
+  std::size_t learn_with(Optimizer& optimizer, const Rows& batch, double* margins);
   // Returns how many rows have a finite margin, from the first one on.
   std::size_t margin(const Rows& batch, double* margins) const;
 
@@ -67,7 +70,12 @@ class Model {
   bool restore(Block block, const std::uint32_t* keys, const float* slots, std::size_t size);
   // `counts` has one for every rank, and they sum up to the ranks and slots there are.
   bool restore_pairs(const std::uint32_t* counts, const std::uint32_t* ranks, const float* slots);
-  std::vector<float> weights(const float* slots, std::size_t size) const;
+  // The weights of slots in a block, and slots that have these weights after gradients whose
+  // squares add up to n. The bias is a block of double precision, by itself.
+  std::vector<float> weights(Block block, const float* slots, std::size_t size) const;
+  std::vector<float> slots(Block block, const float* weights, const float* n,
+                           std::size_t size) const;
+  Slot<double> bias_slot(double weight, double n) const;
 
   std::size_t nonzeros(Block block) const;
 
@@ -87,7 +95,7 @@ class Model {
   std::uint64_t rows = 0;          // learned so far; a row of weight 0 teaches nothing
 
   const Settings& settings() const { return settings_; }
-  const Separation& separation() const { return separation_; }
+  const std::shared_ptr<const Separation>& separation() const { return separation_; }
 
  private:
   using Linear = Table<Slot<float>>;
@@ -134,7 +142,8 @@ class Model {
   ExpandRule rule_;
   bool avx2_ = has_avx2();
 
-  Separation separation_;
+  std::shared_ptr<const Separation> separation_;
+  std::shared_ptr<Separation> growing_;  // the same one in QR, else none
   Pairs pair_;     // (j, j) is the shared slot of rank j, or that of its square
   Linear linear_;  // in the array of pairs, before them, as far as its first features go
   Ahead ahead_;    // while rows are learned, kept for its memory
@@ -142,21 +151,17 @@ class Model {
   // `machine` says whether there is AVX2, or is the Width of a vector where that is known.
   void plan(const Rows& batch, std::size_t r, Planned& planned) const;
   void fill(Planned& planned) const;
-  template <std::size_t rows_ahead, class Visit>
-  std::size_t each_row(const Rows& batch, Ahead& ahead, Visit visit) const;
-  template <std::size_t rows_ahead>
-  void begin(const Rows& batch, Ahead& ahead) const;
-  template <std::size_t rows_ahead>
-  Coming prepare(const Rows& batch, std::size_t r, Ahead& ahead) const;
-  template <class Loss, class Optimizer>
-  std::size_t learn_rows(Optimizer& optimizer, const Rows& batch, double* margins);
-  template <class Loss, class Machine, class Optimizer>
+  template <class Visit>
+  std::size_t each_row(std::size_t rows_ahead, const Rows& batch, Ahead& ahead, Visit visit) const;
+  void begin(std::size_t rows_ahead, const Rows& batch, Ahead& ahead) const;
+  Coming prepare(std::size_t rows_ahead, const Rows& batch, std::size_t r, Ahead& ahead) const;
+  template <class Machine, class Optimizer>
   std::size_t learn_linear(Machine machine, Optimizer& optimizer, const Rows& batch,
                            double* margins);
-  template <class Loss, class Machine, class Optimizer, class Meanwhile>
+  template <class Machine, class Optimizer, class Meanwhile>
   bool learn_row(Machine machine, Optimizer& optimizer, Planned& planned, Coming coming,
                  double label, float weight, double& margin, Meanwhile meanwhile);
-  template <class Loss, class Optimizer>
+  template <class Optimizer>
   bool learn_newcomers(Optimizer& optimizer, Planned& planned, double label, float weight,
                        double& margin);
   template <class Machine, class Optimizer>
@@ -167,15 +172,17 @@ class Model {
   }
   template <class Which>
   void collect(Planned& planned, Which slots) const;
+  template <class Optimizer>
+  void name_blocks(Planned& planned) const;
   template <bool keeps, class Machine, class Optimizer>
   double weigh(Machine machine, const Optimizer& optimizer, const Coordinates& coordinates,
                Coming coming, Weighed* weighed) const;
-  template <class Loss, class Machine, class Optimizer, class Meanwhile>
+  template <class Machine, class Optimizer, class Meanwhile>
   bool step(Machine machine, Optimizer& optimizer, const Planned& planned, Coming coming,
             double label, float weight, double margin, Meanwhile meanwhile);
   // Which block the slots of one rank are.
   Block own() const { return settings_.everything_high ? Block::square : Block::shared; }
-  bool is_linear() const { return separation_.order() == 0 && !settings_.everything_high; }
+  bool is_linear() const { return separation_->order() == 0 && !settings_.everything_high; }
   template <class Visit>
   void each_slot(Block block, Visit visit) const;
   template <class Of>

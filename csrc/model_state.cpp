@@ -46,7 +46,7 @@ void Model::each_slot(Block block, Visit visit) const {
     return;
   }
   if (block != own()) return;
-  for (std::uint32_t rank = 0; rank < separation_.order(); ++rank) {
+  for (std::uint32_t rank = 0; rank < separation_->order(); ++rank) {
     if (const Slot<float>* slot = pair_.find(rank, rank)) visit(rank, *slot);
   }
 }
@@ -67,7 +67,7 @@ BlockState Model::state(Block block) const {
 }
 
 std::vector<std::uint32_t> Model::pair_counts() const {
-  std::vector<std::uint32_t> counts(separation_.order());
+  std::vector<std::uint32_t> counts(separation_->order());
   in_halves(0, counts.size(), [&](std::size_t from, std::size_t to) {
     for (std::size_t j = from; j < to; ++j) {
       std::uint32_t count = 0;
@@ -125,13 +125,11 @@ std::size_t Model::count(Block block, Of of) const {
 }
 
 std::size_t Model::nonzeros(Block block) const {
-  return std::visit(
-      [&](const auto& chosen) {
-        return count(block, [&](const Slot<float>* slots, std::size_t size) {
-          return count_nonzeros(avx2_, chosen.each(), slots, size);
-        });
-      },
-      optimizer);
+  return with_optimizer(optimizer, [&](const auto& chosen) {
+    return count(block, [&](const Slot<float>* slots, std::size_t size) {
+      return count_nonzeros(avx2_, chosen.template at<float>(block), slots, size);
+    });
+  });
 }
 
 bool Model::restore(Block block, const std::uint32_t* keys, const float* slots, std::size_t size) {
@@ -141,7 +139,7 @@ bool Model::restore(Block block, const std::uint32_t* keys, const float* slots, 
     if (!rises(keys, size, std::size_t{1} << 32)) return false;
     for (std::size_t n = 0; n < size; ++n) *linear_.make(keys[n], moved) = slot(n);
   } else {
-    if (!rises(keys, size, block == own() ? separation_.order() : 0)) return false;
+    if (!rises(keys, size, block == own() ? separation_->order() : 0)) return false;
     for (std::size_t n = 0; n < size; ++n) *pair_.make(keys[n], keys[n], moved) = slot(n);
   }
   return true;
@@ -150,7 +148,7 @@ bool Model::restore(Block block, const std::uint32_t* keys, const float* slots, 
 bool Model::restore_pairs(const std::uint32_t* counts, const std::uint32_t* ranks,
                           const float* slots) {
   bool moved = false;
-  for (std::uint32_t j = 0; j < separation_.order(); ++j) {
+  for (std::uint32_t j = 0; j < separation_->order(); ++j) {
     const std::size_t size = counts[j];
     if (!rises(ranks, size, j)) return false;
     for (std::size_t n = 0; n < size; ++n) {
@@ -162,17 +160,35 @@ bool Model::restore_pairs(const std::uint32_t* counts, const std::uint32_t* rank
   return true;
 }
 
-std::vector<float> Model::weights(const float* slots, std::size_t size) const {
+std::vector<float> Model::weights(Block block, const float* slots, std::size_t size) const {
   std::vector<float> weights(size);
-  std::visit(
-      [&](const auto& chosen) {
-        const auto each = chosen.each();
-        for (std::size_t n = 0; n < size; ++n) {
-          weights[n] = each.weight(Slot<float>{slots[2 * n], slots[2 * n + 1]});
-        }
-      },
-      optimizer);
+  with_optimizer(optimizer, [&](const auto& chosen) {
+    const auto rule = chosen.template at<float>(block);
+    for (std::size_t n = 0; n < size; ++n) {
+      weights[n] = rule.weight(Slot<float>{slots[2 * n], slots[2 * n + 1]});
+    }
+  });
   return weights;
+}
+
+std::vector<float> Model::slots(Block block, const float* weights, const float* n,
+                                std::size_t size) const {
+  std::vector<float> slots(2 * size);
+  with_optimizer(optimizer, [&](const auto& chosen) {
+    const auto rule = chosen.template at<double>(block);
+    for (std::size_t i = 0; i < size; ++i) {
+      const Slot<double> slot = rule.slot(weights[i], n[i]);
+      slots[2 * i] = static_cast<float>(slot.z);
+      slots[2 * i + 1] = static_cast<float>(slot.root_n);
+    }
+  });
+  return slots;
+}
+
+Slot<double> Model::bias_slot(double weight, double n) const {
+  return with_optimizer(optimizer, [=](const auto& chosen) {
+    return chosen.template at<double>(Block::bias).slot(weight, n);
+  });
 }
 
 std::size_t Model::weights_asked(const Rows& batch) const {
@@ -183,39 +199,36 @@ std::size_t Model::weights_asked(const Rows& batch) const {
 
 std::shared_ptr<const Frozen> Model::freeze(std::size_t asked) const {
   constexpr std::size_t worth = 4;  // predictions of a weight
-  const std::size_t order = separation_.order(), size = Frozen::size(next_feature, order);
+  const std::size_t order = separation_->order(), size = Frozen::size(next_feature, order);
   if (settings_.everything_high || size > std::min(Frozen::most, asked / worth)) return {};
   const auto made =
       std::make_shared<Frozen>(next_feature, separation_, rule_, bias_weight(), avx2_);
   Frozen& frozen = *made;
-  std::visit(
-      [&](const auto& chosen) {
-        const auto one = chosen.each();
-        const auto weigh = [&](const Slot<float>* slots, std::size_t many, float* weights) {
-          weigh_all(avx2_, one, slots, many, weights);
-        };
-        const std::size_t features = next_feature;
-        linear_.each_run([&](std::uint32_t first, const Slot<float>* slots, std::size_t many) {
-          if (first >= features) return;
-          weigh(slots, std::min(many, features - first), frozen.linear() + first);
-        });
-        in_halves(0, order, [&](std::size_t from, std::size_t to) {
-          for (auto j = static_cast<std::uint32_t>(from); j < to; ++j) {
-            float* const weights = frozen.interactions(j);
-            if (const Slot<float>* row = pair_.row(j)) {
-              weigh(row, j + 1, weights);
-              continue;
-            }
-            std::fill_n(weights, j + 1, 0.0f);
-            if (const Slot<float>* slot = pair_.find(j, j)) weights[0] = one.weight(*slot);
-            pair_.each_of_row(j, [&](std::uint32_t i, const Slot<float>& slot) {
-              weights[i + 1] = one.weight(slot);
-              return true;
-            });
-          }
-        });
-      },
-      optimizer);
+  with_optimizer(optimizer, [&](const auto& chosen) {
+    const auto at = [&](Block block) { return chosen.template at<float>(block); };
+    const auto linear = at(Block::linear), pair = at(Block::pair), own = at(this->own());
+    const std::size_t features = next_feature;
+    linear_.each_run([&](std::uint32_t first, const Slot<float>* slots, std::size_t many) {
+      if (first >= features) return;
+      weigh_all(avx2_, linear, slots, std::min(many, features - first), frozen.linear() + first);
+    });
+    in_halves(0, order, [&](std::size_t from, std::size_t to) {
+      for (auto j = static_cast<std::uint32_t>(from); j < to; ++j) {
+        float* const weights = frozen.interactions(j);
+        const Slot<float>* const row = pair_.row(j);
+        if (row) {
+          weigh_all(avx2_, pair, row, j + 1, weights);
+        } else {
+          std::fill_n(weights, j + 1, 0.0f);
+          pair_.each_of_row(j, [&](std::uint32_t i, const Slot<float>& slot) {
+            weights[i + 1] = pair.weight(slot);
+            return true;
+          });
+        }
+        if (const Slot<float>* slot = pair_.find(j, j)) weights[0] = own.weight(*slot);
+      }
+    });
+  });
   return made;
 }
 

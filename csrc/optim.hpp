@@ -1,6 +1,14 @@
-// A slot and its optimizers. Over one coordinate an optimizer is two pure functions,
-// weight() and step(): no table, no loop, no row. What concerns all coordinates at
-// once (a step count, a scale, a norm) is a few global scalars, moved by end_row().
+// A slot and its optimizers: the only place that names one. Over one coordinate an optimizer is a
+// rule of pure functions: weight(), step(), and slot(), the inverse of weight(). There is no table,
+// no loop and no row here. An optimizer declares
+//   name, rates    what it is called, and its settings by name, in order
+//   scalars        the names of its global scalars; get() and set() read and restore them
+//   at<Real>(b)    the rule of a coordinate in block b; `by_block` says whether it differs between
+//                  blocks other than the bias
+//   has_sum, term  what it sums over the slots of a row, before and after the step
+//   end_row        what happens after a row, given how much that sum has grown; the factor by which
+//                  all slots are to be multiplied now, as a rule 1
+//   is_valid       which slots it can reach
 #pragma once
 
 #include <array>
@@ -9,12 +17,17 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <tuple>
+#include <type_traits>
 #include <variant>
 
 #include "avx2.hpp"
 #include "lanes.hpp"
 
 namespace pqr {
+
+// Which group a coordinate is in.
+enum class Block : std::uint32_t { bias, linear, pair, shared, square };
 
 // One coordinate's optimizer state. FTRL-Proximal keeps z and the square root of
 // n, because then a step takes one square root instead of two; the others keep one
@@ -58,6 +71,13 @@ struct Proximal {
     const V sigma = (root_n - slot.root_n) * inverse_alpha;
     return {slot.z + (gradient - sigma * weight), root_n};
   }
+
+  // A slot that has this weight after gradients whose squares add up to n.
+  Slot<Real> slot(Real weight, Real n) const {
+    const Real root_n = std::sqrt(n);
+    const Real inside = weight == 0 ? 0 : std::copysign(l1, weight);
+    return {-inside - weight * (root_n * inverse_alpha + ridge), root_n};
+  }
 };
 
 // Weights that are one common factor times a sum of gradients.
@@ -74,94 +94,160 @@ struct Summed {
   PQR_ALWAYS_INLINE Slot<V> step(Slot<V> slot, V, V gradient) const {
     return {slot.z + rate * gradient, V{}};
   }
+  Slot<Real> slot(Real weight, Real) const { return {weight / factor, 0}; }
 };
+
+// States whose squares, and those of what many rows add to them, are floats too.
+inline bool is_small(double z, double root_n) {
+  return std::fabs(z) <= 1e30 && root_n >= 0.0 && root_n <= 1e18;
+}
 
 class Ftrl {
  public:
-  static constexpr bool has_norm = false;
-  Ftrl(double alpha, double beta, double l1, double l2)
-      : each_{make<float>(alpha, beta, l1, l2)}, bias_{make<double>(alpha, beta, 0.0, l2)} {}
+  static constexpr const char* name = "ftrl";
+  static constexpr std::array rates{"alpha", "beta", "l1", "l2"};
+  static constexpr std::array<const char*, 0> scalars{};
+  static constexpr bool by_block = false, has_sum = false;
 
-  Proximal<float> each() const { return each_; }
-  Proximal<double> bias() const { return bias_; }  // l1 never applies to it
-  void end_row(double) {}
-
- private:
-  Proximal<float> each_;
-  Proximal<double> bias_;
+  explicit Ftrl(const std::array<double, rates.size()>& given)
+      : rules_{rule<float>(given), rule<double>(given)} {}
 
   template <class Real>
-  static Proximal<Real> make(double alpha, double beta, double l1, double l2) {
+  PQR_ALWAYS_INLINE Proximal<Real> at(Block block) const {
+    auto rule = std::get<Proximal<Real>>(rules_);
+    if (block == Block::bias) rule.l1 = 0;  // l1 never applies to it
+    return rule;
+  }
+  double end_row(double) { return 1.0; }
+  static bool is_valid(double z, double root_n) { return is_small(z, root_n); }
+  std::array<double, 0> get() const { return {}; }
+  bool set(const std::array<double, 0>&) { return true; }
+
+ private:
+  std::tuple<Proximal<float>, Proximal<double>> rules_;
+
+  template <class Real>
+  static Proximal<Real> rule(const std::array<double, rates.size()>& given) {
+    const auto [alpha, beta, l1, l2] = given;
     return {static_cast<Real>(1.0 / alpha), static_cast<Real>(beta / alpha + l2),
             static_cast<Real>(l1)};
   }
 };
 
+// What the two optimizers below share: weights are a common factor times what the slots hold, and
+// the squared norm of that is kept.
+class SummedOptimizer {
+ public:
+  static constexpr bool by_block = false, has_sum = true;
+  virtual ~SummedOptimizer() = default;
+
+  template <class Real>
+  Summed<Real> at(Block) const {
+    const Summed<double> rule = this->rule();
+    return {static_cast<Real>(rule.factor), static_cast<Real>(rule.rate)};
+  }
+  static double term(double z) { return z * z; }
+  virtual double end_row(double change) = 0;
+  static bool is_valid(double z, double root_n) { return is_small(z, 0.0) && root_n == 0.0; }
+
+ private:
+  virtual Summed<double> rule() const = 0;
+};
+
 // Online gradient descent: theta <- P(theta - eta_t g), with eta_t = eta or
 // eta / sqrt(t), and P the projection onto the ball of a radius. Lazily: theta is
 // `scale` times what the slots hold, so that projecting touches no slot.
-class Ogd {
+class Ogd final : public SummedOptimizer {
  public:
-  static constexpr bool has_norm = true;
-  double rows = 0.0;  // learned
-  double scale = 1.0;
-  double norm2 = 0.0;  // of what the slots hold, squared
+  static constexpr const char* name = "ogd";
+  static constexpr std::array rates{"eta", "decays", "radius"};
+  static constexpr std::array scalars{"rows", "scale", "norm2"};
 
-  Ogd(double eta, bool decays, double radius) : eta_(eta), decays_(decays), radius_(radius) {}
-
-  Summed<float> each() const {
-    return {static_cast<float>(scale), static_cast<float>(-eta() / scale)};
-  }
-  Summed<double> bias() const { return {scale, -eta() / scale}; }
-
-  // `change` is what the row added to norm2.
-  void end_row(double change) {
-    rows += 1.0;
-    norm2 = std::fmax(0.0, norm2 + change);
-    const double norm = scale * std::sqrt(norm2);
-    if (norm > radius_) scale *= radius_ / norm;
-  }
+  explicit Ogd(const std::array<double, rates.size()>& given)
+      : eta_(given[0]), decays_(given[1] != 0.0), radius_(given[2]) {}
 
   // A scale that has become small would cost digits: the slots then take it over.
-  bool wants_rescaling() const { return scale < 1e-6; }
-  double take_scale() {
-    const double taken = scale;
-    norm2 *= scale * scale;
-    scale = 1.0;
+  double end_row(double change) override {
+    rows_ += 1.0;
+    norm2_ = std::fmax(0.0, norm2_ + change);
+    const double norm = scale_ * std::sqrt(norm2_);
+    if (norm > radius_) scale_ *= radius_ / norm;
+    if (scale_ >= 1e-6) return 1.0;
+    const double taken = scale_;
+    norm2_ *= scale_ * scale_;
+    scale_ = 1.0;
     return taken;
+  }
+  std::array<double, scalars.size()> get() const { return {rows_, scale_, norm2_}; }
+  bool set(const std::array<double, scalars.size()>& given) {
+    if (!(given[0] >= 0.0 && given[1] > 0.0 && given[2] >= 0.0)) return false;
+    rows_ = given[0], scale_ = given[1], norm2_ = given[2];
+    return true;
   }
 
  private:
   double eta_;
   bool decays_;
   double radius_;
+  double rows_ = 0.0;  // learned
+  double scale_ = 1.0;
+  double norm2_ = 0.0;  // of what the slots hold, squared
 
-  double eta() const { return decays_ ? eta_ / std::sqrt(rows + 1.0) : eta_; }
+  Summed<double> rule() const override {
+    const double eta = decays_ ? eta_ / std::sqrt(rows_ + 1.0) : eta_;
+    return {scale_, -eta / scale_};
+  }
 };
 
 // FTRL (Algorithm 1) with R = |theta|^2 / 2, over all space or a ball:
 //   theta = -eta G, or the point of the ball nearest to it; G the sum of gradients.
-class GeneralFtrl {
+class GeneralFtrl final : public SummedOptimizer {
  public:
-  static constexpr bool has_norm = true;
-  double norm2 = 0.0;  // of G, squared
+  static constexpr const char* name = "ftrl-general";
+  static constexpr std::array rates{"eta", "radius"};
+  static constexpr std::array scalars{"norm2"};
 
-  GeneralFtrl(double eta, double radius) : eta_(eta), radius_(radius) {}
+  explicit GeneralFtrl(const std::array<double, rates.size()>& given)
+      : eta_(given[0]), radius_(given[1]) {}
 
-  Summed<float> each() const { return {static_cast<float>(factor()), 1.0f}; }
-  Summed<double> bias() const { return {factor(), 1.0}; }
-  void end_row(double change) { norm2 = std::fmax(0.0, norm2 + change); }
+  double end_row(double change) override {
+    norm2_ = std::fmax(0.0, norm2_ + change);
+    return 1.0;
+  }
+  std::array<double, scalars.size()> get() const { return {norm2_}; }
+  bool set(const std::array<double, scalars.size()>& given) {
+    if (!(given[0] >= 0.0)) return false;
+    norm2_ = given[0];
+    return true;
+  }
 
  private:
   double eta_;
   double radius_;
+  double norm2_ = 0.0;  // of G, squared
 
-  double factor() const {
-    const double norm = eta_ * std::sqrt(norm2);
-    return norm > radius_ ? -eta_ * (radius_ / norm) : -eta_;
+  Summed<double> rule() const override {
+    const double norm = eta_ * std::sqrt(norm2_);
+    return {norm > radius_ ? -eta_ * (radius_ / norm) : -eta_, 1.0};
   }
 };
 
 using Optimizer = std::variant<Ftrl, Ogd, GeneralFtrl>;
+
+// Gives `work` the optimizer, as what the loop is compiled for: FTRL-Proximal by itself, because it
+// is the one that has to be fast, and those that share a rule as one.
+template <class Any, class Work>
+auto with_optimizer(Any& any, Work work) {
+  using Base = std::conditional_t<std::is_const_v<Any>, const SummedOptimizer, SummedOptimizer>;
+  return std::visit(
+      [&](auto& chosen) {
+        if constexpr (std::is_convertible_v<decltype(chosen), Base&>) {
+          return work(static_cast<Base&>(chosen));
+        } else {
+          return work(chosen);
+        }
+      },
+      any);
+}
 
 }  // namespace pqr

@@ -18,7 +18,7 @@ enum class Found : std::uint8_t { nothing, row, bad };
 // noting what is wrong and where.
 class LineReader {
  public:
-  LineReader(const char* limit, bool clicks) : limit_(limit), clicks_(clicks) {}
+  LineReader(const char* limit, Loss loss) : limit_(limit), loss_(loss) {}
 
   double label = 0.0;
   float weight = 1.0f;
@@ -46,7 +46,7 @@ class LineReader {
 
  private:
   const char* const limit_;
-  const bool clicks_;
+  const Loss loss_;
   const char* end_ = nullptr;
   OnesReader ones_;
 
@@ -66,12 +66,8 @@ class LineReader {
     if (number.trouble != Trouble::none) return fail(Bad::label_not_finite, p);
     const bool weighted = number.next != end_ && *number.next == ':';
     if (!weighted && !ends_token(number.next, end_)) return fail(Bad::label_not_number, p);
-    label = number.value;
-    if (clicks_) {
-      const bool click = label == 1.0;
-      if (!(click | (label == 0.0) | (label == -1.0))) return fail(Bad::label_not_click, p);
-      label = click ? 1.0 : 0.0;
-    }
+    if (!takes(loss_, number.value)) return fail(Bad::label_unfit, p);
+    label = kept(loss_, number.value);
     weight = 1.0f;
     return weighted ? read_weight(number.next + 1) : number.next;
   }
@@ -229,10 +225,10 @@ void append_number(T number, std::string& out) {
 
 }  // namespace
 
-Parsed parse_libsvm(const char* text, std::size_t size, bool last, bool clicks, bool skip,
+Parsed parse_libsvm(const char* text, std::size_t size, bool last, Loss loss, bool skip,
                     std::int64_t first_line, RowBuffer& rows, std::vector<BadRow>& bad) {
   const char* const limit = text + size;
-  LineReader reader(limit, clicks);
+  LineReader reader(limit, loss);
   if (rows.rows() == 0) rows.reserve(size / 64, size / 6);
   std::int64_t line = first_line;
   const char* begin = text;

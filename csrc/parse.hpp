@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "loss.hpp"
 #include "row.hpp"
 
 namespace pqr {
@@ -22,7 +23,7 @@ enum class Bad : std::uint8_t {
   looks_like_csv,
   label_not_number,
   label_not_finite,
-  label_not_click,
+  label_unfit,
   weight_not_number,
   weight_not_finite,
   weight_negative,
@@ -47,8 +48,7 @@ inline constexpr std::array bad_messages{
     "the ',' looks like CSV, or several labels; a libsvm row is 'label index:value ...'",
     "label {} is not a number",
     "label {} is not finite",
-    "label {} is not a click; labels must be 0/1 or -1/1 for logistic loss, and --loss squared "
-    "takes any number",
+    "label {} ",  // and what the loss wants
     "weight {} is not a number",
     "weight {} is not finite",
     "weight {} is negative",
@@ -86,10 +86,10 @@ struct Parsed {
 };
 
 // Adds the rows of whole lines to `rows`. A last line without a newline counts as whole only when
-// `last` says that nothing follows. With `clicks`, labels must be 0/1 or -1/1 and are stored as
-// 0/1. Bad rows are left out and noted in `bad`; without `skip` the first one ends the parse,
-// neither consumed nor counted.
-Parsed parse_libsvm(const char* text, std::size_t size, bool last, bool clicks, bool skip,
+// `last` says that nothing follows. Labels must fit the loss, and are stored as it keeps them. Bad
+// rows are left out and noted in `bad`; without `skip` the first one ends the parse, neither
+// consumed nor counted.
+Parsed parse_libsvm(const char* text, std::size_t size, bool last, Loss loss, bool skip,
                     std::int64_t first_line, RowBuffer& rows, std::vector<BadRow>& bad);
 
 // Appends the text of `rows` rows, such that parsing it gives the same bits again.

@@ -1,31 +1,32 @@
-// How good the margins of clicks are, as sums over rows.
+// How good margins are, as sums over rows.
 #pragma once
 
 #include <cmath>
 #include <cstddef>
 
+#include "loss.hpp"
+
 namespace pqr {
 
 // Weighted sums.
-struct ClickSums {
+struct Sums {
   double weight = 0.0, loss = 0.0, label = 0.0, prediction = 0.0;
 };
 
-// The loss is log(1 + e^s) with s = margin for label 0 and -margin for label 1. Of a margin that is
-// not a number, it is none either.
-inline ClickSums sum_clicks(const double* margins, const double* labels, const double* weights,
-                            std::size_t size) {
-  ClickSums sums;
-  for (std::size_t r = 0; r < size; ++r) {
-    const double margin = margins[r], weight = weights[r];
-    const double e = std::exp(-std::fabs(margin));  // never overflows
-    const double s = labels[r] > 0.0 ? -margin : margin;
-    sums.weight += weight;
-    sums.loss += weight * (std::log1p(e) + (s > 0.0 ? s : 0.0));
-    sums.label += weight * labels[r];
-    sums.prediction += weight * ((margin >= 0.0 ? 1.0 : e) / (1.0 + e));
-  }
-  return sums;
+// Of a margin that is not a number, the loss is none either.
+inline Sums sum_rows(Loss loss, const double* margins, const double* labels, const double* weights,
+                     std::size_t size) {
+  return with_loss(loss, [=](auto of) {
+    Sums sums;
+    for (std::size_t r = 0; r < size; ++r) {
+      const double margin = margins[r], weight = weights[r];
+      sums.weight += weight;
+      sums.loss += weight * of.loss(margin, labels[r]);
+      sums.label += weight * labels[r];
+      sums.prediction += weight * of.link(margin);
+    }
+    return sums;
+  });
 }
 
 // Weights by bin of margin and label: bins[2 * bin + label], with `count` equal bins over

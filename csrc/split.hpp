@@ -103,7 +103,8 @@ class Splitter {
 // Many rows, split before their turn, perhaps by another thread than the one that learns them.
 class Splits {
  public:
-  Splits(const Rows& rows, const Separation& separation) : order_(separation.order()) {
+  Splits(const Rows& rows, std::shared_ptr<const Separation> by) : by_(std::move(by)) {
+    const Separation& separation = *by_;
     const auto entries = static_cast<std::size_t>(rows.indptr[rows.size] - rows.indptr[0]);
     ranks_.reset(new std::uint32_t[entries + Splitter::room]);
     values_.reset(new float[entries + Splitter::room]);
@@ -114,14 +115,16 @@ class Splits {
                [&, this](auto at_a_time) PQR_ALWAYS_INLINE { split<at_a_time>(rows, separation); });
   }
 
-  // Whether they can be of these rows, by this order: then no rank is out of range.
-  bool fit(const Rows& rows, std::size_t order) const {
-    return rows_.size() == rows.size && order_ == order;
+  // Those of `size` rows from `first` on, for a model with this separation; null if they are by
+  // another one, or fewer.
+  const Split* of(const Separation* separation, std::size_t first, std::size_t size) const {
+    const bool fit =
+        by_.get() == separation && first <= rows_.size() && size <= rows_.size() - first;
+    return fit ? rows_.data() + first : nullptr;
   }
-  const Split* data() const { return rows_.data(); }
 
  private:
-  std::size_t order_;
+  std::shared_ptr<const Separation> by_;
   std::unique_ptr<std::uint32_t[]> ranks_;  // of all rows, one after the other
   std::unique_ptr<float[]> values_;
   std::vector<Split> rows_;

@@ -20,16 +20,18 @@
 namespace {
 
 struct Options {
-  bool clicks, skip, last;
+  pqr::Loss loss;
+  bool skip, last;
   std::int64_t first_line;
   std::size_t piece;  // bytes that arrive at a time; 0: a line at a time
 };
 
-// In a corpus file: '@' plus 1 clicks, 2 skip, 4 last, 8 not from line 1, 16 line by line; then
-// the size of a piece, less one.
+// In a corpus file: '@' plus 1 clicks, 2 skip, 4 last, 8 not from line 1, 16 line by line, 32
+// counts; then the size of a piece, less one.
 Options options_of(const std::uint8_t* data) {
   const unsigned bits = data[0];
-  return {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0,
+  const pqr::Loss other = (bits & 32) != 0 ? pqr::Loss::poisson : pqr::Loss::squared;
+  return {(bits & 1) != 0 ? pqr::Loss::logistic : other, (bits & 2) != 0, (bits & 4) != 0,
           (bits & 8) != 0 ? std::int64_t{1} << 40 : 1,
           (bits & 16) != 0 ? 0 : std::size_t{data[1]} + 1};
 }
@@ -54,7 +56,7 @@ void read_on(std::string_view text, bool last, const Options& options, Outcome& 
   std::copy(rest.begin(), rest.end(), exact.get());
   const std::size_t known = outcome.bad.size();
   const pqr::Parsed parsed =
-      pqr::parse_libsvm(exact.get(), rest.size(), last, options.clicks, options.skip,
+      pqr::parse_libsvm(exact.get(), rest.size(), last, options.loss, options.skip,
                         options.first_line + outcome.lines, outcome.rows, outcome.bad);
   expect(parsed.consumed <= rest.size(), "no more is consumed than was given");
   for (std::size_t b = known; b < outcome.bad.size(); ++b) {
@@ -119,7 +121,9 @@ void check_rows(const Outcome& outcome, const Options& options) {
     expect(pqr::is_good(rows.view()[r]), "rows are canonical and finite");
     expect(pqr::is_weight(rows.weights[r]), "weights are finite and not negative");
     expect(std::isfinite(rows.labels[r]), "labels are finite");
-    expect(!options.clicks || rows.labels[r] == 0.0 || rows.labels[r] == 1.0, "clicks are 0 or 1");
+    expect(options.loss != pqr::Loss::logistic || rows.labels[r] == 0.0 || rows.labels[r] == 1.0,
+           "clicks are 0 or 1");
+    expect(options.loss != pqr::Loss::poisson || rows.labels[r] >= 0.0, "counts are not negative");
     expect(rows.lines[r] >= options.first_line &&
                rows.lines[r] < options.first_line + outcome.lines &&
                (r == 0 || rows.lines[r] > rows.lines[r - 1]),
@@ -167,7 +171,7 @@ void check_reference(std::string_view text, const Outcome& outcome, const Option
     const std::vector<std::string> tokens =
         reference::read_line(text.substr(at, newline - at), line == 1);
     const auto read =
-        tokens.empty() ? reference::Row{} : reference::read_row(tokens, options.clicks);
+        tokens.empty() ? reference::Row{} : reference::read_row(tokens, options.loss);
     if (!read) {
       expect(bad < outcome.bad.size() && outcome.bad[bad].line == line, "a bad row is noticed");
       ++bad;
@@ -185,11 +189,11 @@ void check_reference(std::string_view text, const Outcome& outcome, const Option
          "whole lines are consumed and counted");
 }
 
-void check_round_trip(const pqr::RowBuffer& rows, bool clicks) {
+void check_round_trip(const pqr::RowBuffer& rows, pqr::Loss loss) {
   std::string text;
   pqr::format_libsvm(rows.indptr.data(), rows.indices.data(), rows.values.data(),
                      rows.labels.data(), rows.weights.data(), rows.rows(), text);
-  const Outcome again = read_whole(text, {clicks, false, true, 1, 0});
+  const Outcome again = read_whole(text, {loss, false, true, 1, 0});
   expect(again.bad.empty() && again.consumed == text.size(), "formatted rows are good rows");
   expect(same_rows(rows, again.rows), "formatted rows parse to the same bits");
 }
@@ -205,6 +209,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_bad(text, whole, options);
   check_pieces(whole, read_in_pieces(text, options));
   check_reference(text, whole, options);
-  check_round_trip(whole.rows, options.clicks);
+  check_round_trip(whole.rows, options.loss);
   return 0;
 }

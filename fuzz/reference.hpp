@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "loss.hpp"
+
 namespace reference {
 
 struct Row {
@@ -76,11 +78,13 @@ inline std::vector<std::string> tokens_of(const std::string& line) {
   return tokens;
 }
 
-inline bool read_label(const std::string& token, bool clicks, Row& row) {
+inline bool read_label(const std::string& token, pqr::Loss loss, Row& row) {
   const std::size_t colon = token.find(':');
   const auto label = read_double(token.substr(0, colon));
   const auto weight = colon == std::string::npos ? 1.0f : read_float(token.substr(colon + 1));
   if (!label || !weight || *weight < 0.0f) return false;
+  const bool clicks = loss == pqr::Loss::logistic;
+  if (loss == pqr::Loss::poisson && *label < 0.0) return false;
   if (clicks && *label != 0.0 && *label != 1.0 && *label != -1.0) return false;
   row.label = clicks ? (*label == 1.0 ? 1.0 : 0.0) : *label;
   row.weight = *weight;
@@ -105,9 +109,9 @@ inline bool sum_up(std::map<std::uint32_t, std::vector<float>>& given, Row& row)
 }
 
 // The row of a line that is not blank, or nothing when it is bad.
-inline std::optional<Row> read_row(const std::vector<std::string>& tokens, bool clicks) {
+inline std::optional<Row> read_row(const std::vector<std::string>& tokens, pqr::Loss loss) {
   Row row;
-  if (!read_label(tokens[0], clicks, row)) return std::nullopt;
+  if (!read_label(tokens[0], loss, row)) return std::nullopt;
   std::map<std::uint32_t, std::vector<float>> given;
   for (std::size_t t = 1; t < tokens.size(); ++t) {
     if (tokens[t].compare(0, 4, "qid:") == 0) {

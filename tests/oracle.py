@@ -16,6 +16,7 @@ bias, and the squares of quadratic regression) is entered doubled, so that no ha
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -154,7 +155,7 @@ def margin(weights: Weights, coordinates: Mapping[Key, float]) -> float:
     return sum(weights.get(key, 0.0) * value for key, value in coordinates.items())
 
 
-# The two tasks. Labels of the logistic loss are 0 and 1.
+# The three tasks. Labels of the logistic loss are 0 and 1, those of the poisson loss counts.
 
 
 def sigmoid(margin: float) -> float:
@@ -162,14 +163,21 @@ def sigmoid(margin: float) -> float:
 
 
 def link(loss: str, margin: float) -> float:
-    return margin if loss == "squared" else sigmoid(margin)
+    if loss == "poisson":
+        return math.exp(max(-30.0, min(30.0, margin)))
+    return {"squared": lambda m: m, "logistic": sigmoid}[loss](margin)
 
 
 def loss_of(loss: str, margin: float, label: float) -> float:
-    """(m - y)^2 / 2, or log(1 + exp(-sm)) with s = +1 or -1. Both have slope link(m) - y."""
+    """(m - y)^2 / 2; log(1 + exp(-sm)) with s = +1 or -1; exp(m) - ym, above its least value, and
+    straight beyond margins of 30. All have slope link(m) - y."""
     if loss == "squared":
         return (margin - label) ** 2 / 2
-    return float(np.logaddexp(0.0, -(2 * label - 1) * margin))
+    if loss == "logistic":
+        return float(np.logaddexp(0.0, -(2 * label - 1) * margin))
+    least = label - label * math.log(label) if label else 0.0
+    near = max(-30.0, min(30.0, margin))
+    return math.exp(near) * (1 + margin - near) - label * margin - least
 
 
 # Three optimizers: each turns the gradients of one row after the other into weights.

@@ -35,7 +35,7 @@ class Labelled:
 
 eighths = st.integers(-12, 12).map(lambda n: n / 8)
 row_weights = st.sampled_from([1.0, 1.0, 1.0, 0.0, 0.25, 2.0])
-losses = st.sampled_from(["squared", "logistic"])
+losses = st.sampled_from(["squared", "logistic", "poisson"])
 scales = st.sampled_from([None, 0.3, 1.0])
 ftrls = st.builds(
     Ftrl,

@@ -15,8 +15,8 @@ import oracle
 import pqrlearn
 from pqrlearn import FM, LR, PQR, QR, Batch, Ftrl, FtrlGeneral, Ogd, Separation
 from pqrlearn.batch import Expanded, expanded, fit_optimal, minimise, passes, problem_of, solver
-from pqrlearn.batch.solver import losses as losses_of
 from pqrlearn.errors import DataError, HyperError, PqrError
+from pqrlearn.loss import LOSSES
 from strategies import (
     Labelled,
     as_batch,
@@ -30,7 +30,7 @@ from strategies import (
 
 FAMILIES: list[Any] = [LR, PQR, QR]
 ROWS = random_batch(seed=41, rows=200, features=8)
-both_losses = pytest.mark.parametrize("loss", ["squared", "logistic"])
+both_losses = pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
@@ -50,6 +50,8 @@ def problem(loss: str, rows: int = 300) -> Batch:
     labels = score + rng.normal(0, 0.5, rows)
     if loss == "logistic":
         labels = (rng.random(rows) < 1 / (1 + np.exp(-score))).astype(float)
+    if loss == "poisson":
+        labels = rng.poisson(np.exp(score)).astype(float)
     pairs = [(np.flatnonzero(row).tolist(), row[row != 0].tolist()) for row in x]
     return Batch.from_rows(pairs, labels)
 
@@ -98,11 +100,15 @@ def test_only_what_occurs_has_a_column(family: Any) -> None:
 
 
 def by_scikit_learn(loss: str, rows: Expanded, batch: Batch, l2: float) -> Any:
-    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
     if loss == "squared":
         ridge = Ridge(alpha=l2, fit_intercept=False, solver="cholesky")
         return ridge.fit(rows.matrix.toarray(), batch.labels, batch.weights).coef_
+    if loss == "poisson":
+        alpha = l2 / batch.weights.sum()
+        counts = PoissonRegressor(alpha=alpha, fit_intercept=False, tol=1e-10, max_iter=10_000)
+        return counts.fit(rows.matrix, batch.labels, batch.weights).coef_
     logistic = LogisticRegression(C=1 / l2, fit_intercept=False, tol=1e-10, max_iter=10_000)
     return logistic.fit(rows.matrix, batch.labels, batch.weights).coef_[0]
 
@@ -240,7 +246,7 @@ def test_the_model_predicts_with_the_optimal_weights(family: Any, loss: str) -> 
     best = fit_optimal(model, ROWS, radius=1.0)
     margins = expanded(model, ROWS).matrix @ best.minimum.theta
     np.testing.assert_allclose(best.model.margin_many(ROWS), margins, atol=1e-6)
-    assert (ROWS.weights @ losses_of(loss, margins, ROWS.labels)) == pytest.approx(best.loss)
+    assert (ROWS.weights @ LOSSES[loss].loss(margins, ROWS.labels)) == pytest.approx(best.loss)
     again = pqrlearn.from_bytes(best.model.to_bytes())
     assert again.to_bytes() == best.model.to_bytes()
     assert best.model.rows == len(ROWS)
@@ -292,7 +298,7 @@ def test_what_has_no_optimum_is_refused(
 
 
 def mean_loss(model: Any, rows: Batch) -> float:
-    return float(losses_of(model.loss, model.margin_many(rows), rows.labels).mean())
+    return float(LOSSES[model.loss].loss(model.margin_many(rows), rows.labels).mean())
 
 
 @pytest.mark.parametrize(

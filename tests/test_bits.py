@@ -20,6 +20,14 @@ FLAGS = ["-std=c++17", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-trap
 SOURCES = ["model.cpp", "model_state.cpp", "fm.cpp", "difacto.cpp", "parse.cpp"]
 
 
+@pytest.mark.skipif(shutil.which(COMPILER) is None, reason="there is no compiler")
+def test_an_optimizer_sees_which_block_a_coordinate_is_in(tmp_path: Path) -> None:
+    sources = [ROOT / "tests/native/blocks.cpp", ROOT / "csrc/model_state.cpp"]
+    command = [COMPILER, *FLAGS, f"-I{ROOT / 'csrc'}", *map(str, sources), "-o", "blocks"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert subprocess.run([tmp_path / "blocks"], check=False).returncode == 0
+
+
 def printed(program: Path, *flags: str) -> list[str]:
     sources = [ROOT / "tests/native/bits.cpp", *(ROOT / "csrc" / name for name in SOURCES)]
     command = [COMPILER, *FLAGS, *flags, f"-I{ROOT / 'csrc'}", *map(str, sources)]

@@ -39,7 +39,7 @@ def cached(path: Path, *batches: Batch, source: Path | None = None) -> Path:
 
 
 def assert_same_rows(path: Path, *batches: Batch) -> None:
-    read = list(CacheReader(path, clicks=False).batches())
+    read = list(CacheReader(path).batches())
     for name in ARRAYS[1:]:
         expected = np.concatenate([getattr(batch, name) for batch in batches])
         assert np.array_equal(np.concatenate([getattr(b, name) for b in read]), expected)
@@ -71,19 +71,19 @@ def test_values_and_weights_of_one_take_no_room(tmp_path: Path) -> None:
 
 def test_a_part_of_the_rows_can_be_read(tmp_path: Path) -> None:
     batch = one_hot(100)
-    (part,) = CacheReader(cached(tmp_path / "rows", batch), clicks=False).batches(20, 30)
+    (part,) = CacheReader(cached(tmp_path / "rows", batch)).batches(20, 30)
     assert part.indices.tolist() == list(range(40, 60))
 
 
 def test_clicks_come_as_zero_and_one(tmp_path: Path) -> None:
     batch = replace(one_hot(4), labels=np.array([-1.0, 1, 0, -1]))
-    (read,) = CacheReader(cached(tmp_path / "rows", batch), clicks=True).batches()
+    (read,) = CacheReader(cached(tmp_path / "rows", batch), loss="logistic").batches()
     assert read.labels.tolist() == [0, 1, 0, 0]
 
 
 def test_a_label_that_is_no_click_is_told_with_its_row(tmp_path: Path) -> None:
     batch = replace(one_hot(4), labels=np.array([0.0, 1, 3.5, 0]))
-    reader = CacheReader(cached(tmp_path / "rows", batch), clicks=True)
+    reader = CacheReader(cached(tmp_path / "rows", batch), loss="logistic")
     with pytest.raises(RowError, match=r"rows:3: label 3.5 is not a click"):
         list(reader.batches())
 
@@ -101,7 +101,7 @@ def test_a_cache_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
     for size in range(len(whole)):
         short.write_bytes(whole[:size])
         with pytest.raises(DataError):
-            CacheReader(short, clicks=False)
+            CacheReader(short)
 
 
 def test_a_damaged_cache_is_refused_or_read_but_never_crashes(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_damaged_cache_is_refused_or_read_but_never_crashes(tmp_path: Path) ->
             )
         damaged.write_bytes(data)
         try:
-            rows = list(CacheReader(damaged, clicks=False).batches())
+            rows = list(CacheReader(damaged).batches())
             LR("squared").learn_many(rows[0])
         except PqrError:
             pass
@@ -125,7 +125,7 @@ def test_a_model_is_not_rows(tmp_path: Path) -> None:
     LR().save(tmp_path / "model")
     assert is_cache(tmp_path / "model")
     with pytest.raises(DataError, match="a lr of pqrlearn, not rows"):
-        CacheReader(tmp_path / "model", clicks=False)
+        CacheReader(tmp_path / "model")
 
 
 def test_text_is_no_cache(tmp_path: Path) -> None:
@@ -136,12 +136,12 @@ def test_text_is_no_cache(tmp_path: Path) -> None:
 def test_a_cache_is_refused_once_its_source_has_changed(tmp_path: Path) -> None:
     source = write_rows(tmp_path / "rows.svm", one_hot(5))
     path = cached(tmp_path / "rows.cache", one_hot(5), source=source)
-    assert CacheReader(path, clicks=True).rows == 5
+    assert CacheReader(path, loss="logistic").rows == 5
     write_rows(source, one_hot(6))
     with pytest.raises(DataError, match=r"rows.svm has changed since this cache was made"):
-        CacheReader(path, clicks=True)
+        CacheReader(path, loss="logistic")
     source.unlink()
-    assert CacheReader(path, clicks=True).rows == 5
+    assert CacheReader(path, loss="logistic").rows == 5
 
 
 def test_a_cache_is_counted_like_its_text(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_cache_is_counted_like_its_text(tmp_path: Path) -> None:
 def test_a_model_from_a_cache_is_that_from_its_text(tmp_path: Path) -> None:
     text, path = write_rows(tmp_path / "rows.svm", clicks(seed=3)), tmp_path / "rows.cache"
     ok("data", "convert", text, "--to", "cache", "-o", path)
-    batches = list(LibsvmReader(text, clicks=False).batches())
+    batches = list(LibsvmReader(text).batches())
     assert_same_rows(path, *batches)
     for source, model in ((text, tmp_path / "a"), (path, tmp_path / "b")):
         ok("train", source, "-o", model, "--order", 5, "--sample-rows", "all")
@@ -175,7 +175,7 @@ def test_several_passes_parse_once_and_leave_nothing_behind(tmp_path: Path) -> N
     ok("train", text, "-o", tmp_path / "model", "--model", "lr", "--passes", 3)
     learner = LR()
     for _ in range(3):
-        learner.learn_many(next(LibsvmReader(text, clicks=True).batches()))
+        learner.learn_many(next(LibsvmReader(text, loss="logistic").batches()))
     assert (tmp_path / "model").read_bytes() == learner.to_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "rows.svm"]
 

@@ -93,7 +93,7 @@ def test_convert_writes_rows_and_names_that_are_those_of_the_data_set(
     out = tmp_path / "out.svm"
     told = figures("data", "convert", name, "--to", "libsvm", "-o", out)
     loaded = datasets.get(name).load()
-    (batch,) = LibsvmReader(out, clicks=False).batches()
+    (batch,) = LibsvmReader(out).batches()
     for part in ("indptr", "indices", "values", "labels"):
         assert np.array_equal(getattr(batch, part), getattr(loaded.batch, part))
     names = read_names(f"{out}.names")

@@ -48,7 +48,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("train rows -o out --alpha 0", "alpha=0.0 must be a number > 0"),
         ("train rows -o out --l1 -1", "l1=-1.0 must be a number >= 0"),
         ("train rows -o out --alpha fast", "Invalid value for '--alpha'"),
-        ("train rows -o out --loss hinge", "'hinge' is not one of 'logistic', 'squared'"),
+        (
+            "train rows -o out --loss hinge",
+            "'hinge' is not one of 'logistic', 'squared', 'poisson'",
+        ),
         ("train rows -o out --order -1", "Invalid value for '--order'"),
         ("train rows -o out --order 9999999999", "order=9999999999 must be a whole number"),
         ("train rows -o out --sample-rows 0", "'0' is neither 'all' nor a whole number"),

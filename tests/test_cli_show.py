@@ -14,7 +14,7 @@ import pytest
 
 from command import SECONDS, clicks, fed_slowly
 from pqrlearn.cli import show
-from pqrlearn.metrics import ClicksMetrics
+from pqrlearn.metrics import Metrics
 from pqrlearn.readers import format_batch
 
 TEXT = format_batch(clicks(seed=81))
@@ -55,7 +55,7 @@ def test_the_line_tells_how_long_it_will_take(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("COLUMNS", "200")
     now = iter([0.0, 0.05, 10.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(now))
-    metrics = ClicksMetrics()
+    metrics = Metrics("logistic")
     metrics.update([0.0] * 5000, [1.0] * 5000)
     with show.progress("training", lambda: 0.1, quiet=False) as watch:
         watch(metrics)

@@ -261,7 +261,7 @@ def test_names_come_back_where_weights_are_shown(folder: Path) -> None:
 # Going on.
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("loss", ["logistic", "squared", "poisson"])
 @pytest.mark.parametrize("kind", ["pqr", "lr", "qr"])
 def test_a_resumed_run_ends_with_the_bytes_of_an_uninterrupted_one(
     folder: Path, kind: str, loss: str

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from pqrlearn.datasets.clicks import ClickStream, Field
 from pqrlearn.errors import DataError, HyperError
-from pqrlearn.metrics import ClicksMetrics
+from pqrlearn.metrics import Metrics
 from pqrlearn.readers.libsvm import format_batch
 
 DEMO = ClickStream.demo()
@@ -29,7 +29,7 @@ def gathered(batches):
 
 
 def logloss(margins, labels):
-    metrics = ClicksMetrics()
+    metrics = Metrics("logistic")
     metrics.update(margins, labels)
     return metrics.result()["logloss"]
 

@@ -84,8 +84,9 @@ def ccfm(**settings: Any) -> contract.Make:
 
 def learners() -> dict[str, contract.Make]:
     made: dict[str, contract.Make] = {}
-    for loss in ("squared", "logistic"):
-        for name, optimizer in OPTIMIZERS.items():
+    for loss in ("squared", "logistic", "poisson"):
+        chosen = {name: OPTIMIZERS[name] for name in ("plain", "ogd ball", "general ball")}
+        for name, optimizer in (chosen if loss == "poisson" else OPTIMIZERS).items():
             families = (pqr, lr, qr, difacto) if isinstance(optimizer, Ftrl) else (pqr, lr, qr)
             for family in families:
                 label = f"{family.__name__} {loss} {name}"

@@ -95,7 +95,7 @@ def test_every_rank_matches_the_definition(rank: int, descent: Descent) -> None:
     np.testing.assert_allclose(model.learn_many(batch), expected, **CLOSE)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
 def test_a_step_goes_down_the_numerical_gradient(loss: str) -> None:
     """With plain steps of size 1e-3, what a row changes is -1e-3 times the slope of its loss."""
     eta, h, label = 1e-3, 1e-5, 1.0
@@ -194,7 +194,7 @@ def test_the_defaults_leave_factors_alive(descent: Descent) -> None:
 
 
 @pytest.mark.parametrize("descent", [AdaGrad(), AdaGrad(eta=1e12), Sgd(eta=1.0)])
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
 @pytest.mark.parametrize("row", [{0: 1e30, 1: 1e30}, {0: 1.0, 77: 1e30}, {88: 1e30, 99: -1e30}])
 def test_rows_too_large_to_learn_are_refused(
     row: dict[int, float], loss: str, descent: Descent
@@ -209,7 +209,7 @@ def test_rows_too_large_to_learn_are_refused(
 
 
 @pytest.mark.parametrize("descent", [AdaGrad(), Sgd(eta=1.0)])
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
 def test_no_row_makes_a_model_that_is_not_finite(loss: str, descent: Descent) -> None:
     model = FM(loss, descent)
     batch = random_batch(seed=7)

@@ -22,7 +22,7 @@ ALLOWED = {
     "optim": {"avx2", "lanes"},
     "names": {"memory", "table"},
     "ones": {"avx2", "number"},
-    "parse": {"row", "number", "ones", "parse"},
+    "parse": {"loss", "row", "number", "ones", "parse"},
     "separation": {"memory", "row", "table"},
     "split": {"avx2", "order", "row", "separation"},
     "expand": {"avx2", "lanes", "pairs", "row", "separation", "split"},
@@ -59,13 +59,13 @@ ALLOWED = {
     },
     "factors": {"avx2", "descent", "lanes", "row"},
     "fm": {"descent", "factors", "fm", "lanes", "loss", "row", "table"},
-    "score": set(),
+    "score": {"loss"},
     "shared": {"row"},
 }
 BIND = {
     "arrays": set(),
     "rows": {"arrays", "../loss", "../row", "../shared"},
-    "scores": {"arrays", "../score"},
+    "scores": {"arrays", "rows", "../loss", "../score"},
     "dicts": {"arrays", "../names", "../row"},
     "named": {
         "../memory",

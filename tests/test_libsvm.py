@@ -27,9 +27,9 @@ HINT = "; --on-bad-row skip leaves such rows out"
 TOO_LONG = b"1" + b" " * (64 << 20)
 
 
-def reader(text: bytes, *, clicks: bool = False, **options: Any) -> LibsvmReader:
+def reader(text: bytes, **options: Any) -> LibsvmReader:
     source = Source(io.BytesIO(text), "rows.svm", len(text))
-    return LibsvmReader(source, clicks=clicks, **options)
+    return LibsvmReader(source, **options)
 
 
 def as_rows(batches: list[Batch]) -> Rows:
@@ -97,7 +97,7 @@ def test_well_formed_text_is_read(text: bytes, rows: Rows | None) -> None:
     [("1", 1), ("0", 0), ("-1", 0), ("+1", 1), ("1.0", 1), ("-1e0", 0), ("-0", 0), ("10e-1", 1)],
 )
 def test_clicks_are_stored_as_0_and_1(label: str, stored: float) -> None:
-    assert read(f"{label} 2:1\n".encode(), clicks=True) == [(stored, 1, {2: 1})]
+    assert read(f"{label} 2:1\n".encode(), loss="logistic") == [(stored, 1, {2: 1})]
 
 
 def test_lines_are_those_of_the_file() -> None:
@@ -159,8 +159,8 @@ def test_a_row_of_ones_is_read_alike_with_and_without_text_after_it(
     for place, token in oddities:
         tokens.insert(place, token)
     row = f"1 {' '.join(tokens)}{end}".encode()
-    alone = _core.parse_libsvm(row, True, True, 1, False)  # too near to the end for vectors
-    (*arrays, _, _, bad) = _core.parse_libsvm(row + b"#" * 64, True, True, 1, False)
+    alone = _core.parse_libsvm(row, True, "logistic", 1, False)  # too near to the end for vectors
+    (*arrays, _, _, bad) = _core.parse_libsvm(row + b"#" * 64, True, "logistic", 1, False)
     assert [a.tobytes() for a in arrays] == [a.tobytes() for a in alone[:6]]
     assert bad == alone[8]
 
@@ -242,7 +242,7 @@ BAD = [
     (b"NaN 1:1", 1, "label 'NaN' is not finite"),
     (b"-inf:1 1:1", 1, "label '-inf' is not finite"),
     (b"1e999", 1, "label '1e999' is not finite"),
-    (b"2 1:1", 1, "label '2' is not a click; labels must be 0/1 or -1/1 for logistic loss"),
+    (b"2 1:1", 1, "label '2' is not a click: logistic loss takes 0/1 or -1/1"),
     (b"1: 2:3", 3, "weight '' is not a number"),
     (b"1:x 2:3", 3, "weight 'x' is not a number"),
     (b"1:2:3", 3, "weight '2' is not a number"),
@@ -286,7 +286,7 @@ BAD = [
 def test_a_bad_row_is_named_with_line_and_byte(
     row: bytes, byte: int, message: str, end: bytes
 ) -> None:
-    stream = reader(b"1 1:1\n\n0 2:1\n" + row + end, clicks=True).batches()
+    stream = reader(b"1 1:1\n\n0 2:1\n" + row + end, loss="logistic").batches()
     assert len(next(stream)) == 2
     with pytest.raises(RowError) as caught:
         next(stream)
@@ -297,7 +297,7 @@ def test_a_bad_row_is_named_with_line_and_byte(
 
 def test_every_kind_of_bad_row_has_an_example() -> None:
     texts = [row for row, _, _ in BAD] + [TOO_LONG]
-    kinds = [_core.parse_libsvm(text, True, True, 1, False)[-1][0][0] for text in texts]
+    kinds = [_core.parse_libsvm(text, True, "logistic", 1, False)[-1][0][0] for text in texts]
     assert sorted(set(kinds)) == list(range(len(_core.BAD_ROW_MESSAGES)))
 
 
@@ -398,7 +398,7 @@ def test_in_a_range_a_bad_row_is_named_by_its_byte_in_the_file() -> None:
 def test_a_path_is_read_anew_each_time(tmp_path: Path) -> None:
     path = tmp_path / "two.svm"
     path.write_bytes(b"1 1:1\n0 2:1\n")
-    r = LibsvmReader(path, clicks=True)
+    r = LibsvmReader(path, loss="logistic")
     first, second = as_rows(list(r.batches())), as_rows(list(r.batches()))
     assert first == second == [(1, 1, {1: 1}), (0, 1, {2: 1})]
     assert r.rows == 2
@@ -408,7 +408,7 @@ def test_a_range_of_a_compressed_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.gz"
     path.write_bytes(gzip.compress(b"1 1:1\n"))
     with pytest.raises(DataError, match="only a plain file"):
-        list(LibsvmReader(path, clicks=True, start=3, stop=9).batches())
+        list(LibsvmReader(path, loss="logistic", start=3, stop=9).batches())
 
 
 def test_an_unknown_way_with_bad_rows_is_refused() -> None:
@@ -418,5 +418,5 @@ def test_an_unknown_way_with_bad_rows_is_refused() -> None:
 
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview])
 def test_the_native_parser_takes_any_bytes(make: Callable[[bytes], Any]) -> None:
-    parsed = _core.parse_libsvm(make(b"1 2:3\n0 4"), False, True, 1, False)
+    parsed = _core.parse_libsvm(make(b"1 2:3\n0 4"), False, "logistic", 1, False)
     assert parsed[6:] == (6, 1, [])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import log_loss, mean_squared_error, roc_auc_score
 
 from pqrlearn.errors import DataError, HyperError
-from pqrlearn.metrics import BLOCK, ClicksMetrics, Metrics, RatingMetrics, make_metrics
+from pqrlearn.metrics import BLOCK, Metrics
 
 moderate = st.floats(-12, 12)
 margins = st.one_of(
@@ -49,7 +49,7 @@ def measured(metrics: Metrics, *arrays, cuts=()):
 @settings(deadline=None)
 def test_auc_is_within_its_own_bound_of_the_exact_one(rows):
     scores, labels, row_weights = columns(rows)
-    result = measured(ClicksMetrics(), scores, labels, row_weights)
+    result = measured(Metrics("logistic"), scores, labels, row_weights)
     live = row_weights > 0
     if len(set(labels[live])) < 2:
         assert math.isnan(result["auc"])
@@ -61,14 +61,14 @@ def test_auc_is_within_its_own_bound_of_the_exact_one(rows):
 
 def test_the_auc_of_a_click_model_is_known_to_five_digits():
     scores, labels, row_weights = random_rows(300_000)
-    result = measured(ClicksMetrics(), scores, labels, row_weights)
+    result = measured(Metrics("logistic"), scores, labels, row_weights)
     exact = roc_auc_score(labels, scores, sample_weight=row_weights)
     assert result["auc_error"] < 1e-5
     assert abs(result["auc"] - exact) <= result["auc_error"]
 
 
 def test_ties_count_one_half_and_show_in_the_bound():
-    result = measured(ClicksMetrics(), np.zeros(4), np.array([0.0, 1.0, 1.0, 0.0]))
+    result = measured(Metrics("logistic"), np.zeros(4), np.array([0.0, 1.0, 1.0, 0.0]))
     assert (result["auc"], result["auc_error"]) == (0.5, 0.5)
 
 
@@ -76,7 +76,7 @@ def test_ties_count_one_half_and_show_in_the_bound():
 @settings(deadline=None)
 def test_click_figures_match_scikit_learn(rows):
     scores, labels, row_weights = columns(rows)
-    result = measured(ClicksMetrics(), scores, labels, row_weights)
+    result = measured(Metrics("logistic"), scores, labels, row_weights)
     if row_weights.sum() == 0:
         assert math.isnan(result["logloss"])
         return
@@ -106,14 +106,14 @@ def test_click_figures_match_scikit_learn(rows):
     ],
 )
 def test_the_logistic_loss_of_an_extreme_margin_is_exact(margin, label, loss):
-    result = measured(ClicksMetrics(), np.array([margin]), np.array([label]))
+    result = measured(Metrics("logistic"), np.array([margin]), np.array([label]))
     assert result["logloss"] == pytest.approx(loss, rel=1e-15, abs=0.0)
 
 
 @given(ratings)
 def test_rating_figures_match_scikit_learn(rows):
     predictions, labels, row_weights = columns(rows)
-    result = measured(RatingMetrics(), predictions, labels, row_weights)
+    result = measured(Metrics("squared"), predictions, labels, row_weights)
     if row_weights.sum() == 0:
         assert math.isnan(result["rmse"])
         return
@@ -128,8 +128,8 @@ def test_rating_figures_match_scikit_learn(rows):
 
 def test_figures_over_many_blocks_match_scikit_learn():
     scores, labels, row_weights = random_rows(3 * BLOCK + 100)
-    clicked = measured(ClicksMetrics(), scores, labels, row_weights)
-    rated = measured(RatingMetrics(), scores, labels, row_weights)
+    clicked = measured(Metrics("logistic"), scores, labels, row_weights)
+    rated = measured(Metrics("squared"), scores, labels, row_weights)
     exact = log_loss(labels, 1 / (1 + np.exp(-scores)), sample_weight=row_weights)
     squared = mean_squared_error(labels, scores, sample_weight=row_weights)
     spread = np.average((labels - clicked["mean_label"]) ** 2, weights=row_weights)
@@ -141,51 +141,51 @@ def test_figures_over_many_blocks_match_scikit_learn():
 
 def test_the_spread_of_labels_survives_a_mean_far_from_zero():
     labels = 1e9 + np.random.default_rng(3).normal(size=2 * BLOCK + 17)
-    result = measured(RatingMetrics(), labels, labels, np.ones(len(labels)))
+    result = measured(Metrics("squared"), labels, labels, np.ones(len(labels)))
     assert result["constant_rmse"] == pytest.approx(np.std(labels - 1e9), rel=1e-6)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("loss", ["logistic", "squared", "poisson"])
 def test_results_do_not_depend_on_how_the_stream_is_cut(loss):
     rows = random_rows(3 * BLOCK + 100)
-    whole = measured(make_metrics(loss), *rows)
+    whole = measured(Metrics(loss), *rows)
     for cuts in ([1, 2, 3], [BLOCK - 1, BLOCK + 1], [BLOCK, 2 * BLOCK], range(0, 3 * BLOCK, 1000)):
-        assert measured(make_metrics(loss), *rows, cuts=cuts) == whole
+        assert measured(Metrics(loss), *rows, cuts=cuts) == whole
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("loss", ["logistic", "squared", "poisson"])
 def test_asking_on_the_way_changes_no_later_result(loss):
     rows = random_rows(BLOCK + 5000)
-    asked = make_metrics(loss)
+    asked = Metrics(loss)
     for part in zip(*(np.split(array, [100, 7000, BLOCK]) for array in rows), strict=True):
         asked.update(*part)
         asked.result()
         asked.progress()
-    assert asked.result() == measured(make_metrics(loss), *rows)
+    assert asked.result() == measured(Metrics(loss), *rows)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("loss", ["logistic", "squared", "poisson"])
 def test_rows_without_weight_change_only_the_row_count(loss):
     scores, labels, row_weights = random_rows(1000)
     silent = np.concatenate([row_weights, np.zeros(500)])
     more = measured(
-        make_metrics(loss), np.append(scores, scores[:500]), np.append(labels, labels[:500]), silent
+        Metrics(loss), np.append(scores, scores[:500]), np.append(labels, labels[:500]), silent
     )
-    fewer = measured(make_metrics(loss), scores, labels, row_weights)
+    fewer = measured(Metrics(loss), scores, labels, row_weights)
     assert more.pop("rows") == fewer.pop("rows") + 500
     assert more == pytest.approx(fewer, rel=1e-12)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("loss", ["logistic", "squared", "poisson"])
 def test_without_rows_every_figure_is_nan(loss):
-    result = make_metrics(loss).result()
+    result = Metrics(loss).result()
     assert (result.pop("rows"), result.pop("weight")) == (0, 0.0)
     assert all(math.isnan(figure) for figure in result.values())
 
 
 @pytest.mark.parametrize("label", [0.0, 1.0])
 def test_a_single_class_has_a_loss_but_no_auc(label):
-    result = measured(ClicksMetrics(), np.array([0.0, 1.0]), np.full(2, label))
+    result = measured(Metrics("logistic"), np.array([0.0, 1.0]), np.full(2, label))
     assert math.isnan(result["auc"])
     assert math.isnan(result["auc_error"])
     assert result["logloss"] > 0
@@ -193,15 +193,15 @@ def test_a_single_class_has_a_loss_but_no_auc(label):
 
 
 def test_a_nan_margin_is_not_hidden():
-    clicks = measured(ClicksMetrics(), np.array([0.5, math.nan]), np.array([1.0, 0.0]))
+    clicks = measured(Metrics("logistic"), np.array([0.5, math.nan]), np.array([1.0, 0.0]))
     assert math.isnan(clicks["logloss"])
     assert math.isnan(clicks["auc"])
-    rating = measured(RatingMetrics(), np.array([0.5, math.nan]), np.array([1.0, 0.0]))
+    rating = measured(Metrics("squared"), np.array([0.5, math.nan]), np.array([1.0, 0.0]))
     assert math.isnan(rating["rmse"])
 
 
 def test_progress_gives_the_loss_so_far_and_since_the_last_call():
-    metrics = RatingMetrics()
+    metrics = Metrics("squared")
     metrics.update([1.0, 1.0], [0.0, 0.0])
     assert metrics.progress() == {"rows": 2, "loss": 1.0, "recent": 1.0}
     metrics.update([7.0, 7.0], [0.0, 0.0])
@@ -211,16 +211,18 @@ def test_progress_gives_the_loss_so_far_and_since_the_last_call():
 
 def test_weights_are_one_unless_given():
     scores, labels, _ = random_rows(100)
-    ones = measured(ClicksMetrics(), scores, labels, np.ones(100))
-    assert measured(ClicksMetrics(), scores, labels) == ones
+    ones = measured(Metrics("logistic"), scores, labels, np.ones(100))
+    assert measured(Metrics("logistic"), scores, labels) == ones
 
 
 def test_bad_input_is_an_error_that_says_what_is_wrong():
-    metrics = ClicksMetrics()
+    metrics = Metrics("logistic")
     with pytest.raises(DataError, match="2 margins, 1 labels and 1 weights"):
         metrics.update([0.0, 1.0], [1.0])
-    metrics.update([0.0], [-1.0])
-    with pytest.raises(DataError, match=r"label -1\.0 must be 0 or 1"):
+    metrics.update([0.0], [0.5])
+    with pytest.raises(
+        DataError, match=r"label 0\.5 is not a click: logistic loss takes 0/1 or -1/1"
+    ):
         metrics.result()
-    with pytest.raises(HyperError, match="loss='hinge' must be one of logistic, squared"):
-        make_metrics("hinge")
+    with pytest.raises(HyperError, match="loss='hinge' must be one of logistic, squared, poisson"):
+        Metrics("hinge")

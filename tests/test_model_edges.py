@@ -46,22 +46,23 @@ def test_logistic_margins_far_out_stay_finite(margin: float) -> None:
     assert np.isfinite(model.margin_many([far, {0: 1.0}])).all()
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
 @pytest.mark.parametrize("family", [PQR, QR, LR])
 @pytest.mark.parametrize("row", [{0: 1e30, 1: 1e30}, {0: 1.0, 77: 1e30}, {88: 1e30, 99: -1e30}])
 def test_rows_too_large_to_learn_are_refused(row: dict[int, float], family: Any, loss: Any) -> None:
     model = new(family, SOME_ROWS, loss)
     before = model.to_bytes()
+    label = 2.0 if loss == "poisson" else 1.0  # at a margin of 0 a count of 1 teaches nothing
     with pytest.raises(RowError):
-        model.learn_one(row, 1.0)
+        model.learn_one(row, label)
     with pytest.raises(RowError):
-        model.learn_many([row], [1.0])
+        model.learn_many([row], [label])
     with pytest.raises(RowError):
-        model.learn_many(Batch.from_rows([(list(row), list(row.values()))], labels=[1.0]))
+        model.learn_many(Batch.from_rows([(list(row), list(row.values()))], labels=[label]))
     assert model.to_bytes() == before
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
 @pytest.mark.parametrize("family", [PQR, QR, LR])
 def test_no_row_makes_a_model_that_is_not_finite(family: Any, loss: Any) -> None:
     """A huge row is refused, or, where the loss is flat, learned to no effect."""
@@ -156,7 +157,7 @@ def _margins(family: Any, rows: Batch) -> Any:
     return model.learn_many(rows), model.margin_many(rows)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
 @pytest.mark.parametrize("rows", [30, 30_000])
 def test_predictions_are_linked_margins_however_many(rows: int, loss: Any) -> None:
     """Of many rows, each thread links what it has predicted; one that is refused ends them."""
@@ -166,7 +167,11 @@ def test_predictions_are_linked_margins_however_many(rows: int, loss: Any) -> No
     model = LR(loss, Ftrl(alpha=100.0))  # values are small, so weights are large
     model.learn_many(batch)
     margins = model.margin_many(batch)
-    expected = margins if loss == "squared" else 1 / (1 + np.exp(-margins))
+    expected = {
+        "squared": margins,
+        "logistic": 1 / (1 + np.exp(-margins)),
+        "poisson": np.exp(np.clip(margins, -30, 30)),
+    }[loss]
     np.testing.assert_allclose(model.predict_many(batch), expected, rtol=1e-12)
     dense[-1] = 3e38
     batch = Batch.from_csr(scipy.sparse.csr_matrix(dense))

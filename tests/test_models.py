@@ -109,7 +109,7 @@ def test_native_qr_matches_the_oracle(
     assert_same_model(native, model, rows)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
 def test_a_long_run_stays_beside_the_oracle(loss: Any) -> None:
     batch = random_batch(seed=1, rows=3000, features=12)
     optimizer = Ftrl(alpha=0.1, beta=1.0, l1=0.5, l2=0.1)
@@ -147,7 +147,7 @@ def test_long_rows_and_pairs_of_rare_features_match_the_oracle() -> None:
 # Models that are each other's special cases.
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
 def test_pqr_of_order_zero_is_lr(loss: Any) -> None:
     batch = random_batch(seed=2)
     pqr, lr = PQR(Separation.top_k(batch, 0), loss=loss), LR(loss=loss)
@@ -155,7 +155,7 @@ def test_pqr_of_order_zero_is_lr(loss: Any) -> None:
     assert nonzero_weights(pqr) == nonzero_weights(lr)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
 def test_pqr_with_every_feature_high_is_qr_without_squares(loss: Any) -> None:
     """The oracle's squares are put back to zero after every row."""
     batch = random_batch(seed=3)

@@ -105,7 +105,7 @@ def test_weights_that_the_ball_holds_back_lie_on_its_rim(family: Any, optimizer:
     assert 0.1 < nonzero_weights(model)["bias",] < 0.4
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(
     ("free", "wide"),
@@ -159,7 +159,7 @@ def test_without_a_ball_a_fixed_step_and_algorithm_1_are_the_same(family: Any) -
     )
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
 @pytest.mark.parametrize("optimizer", NEW, ids=names)
 def test_a_long_run_stays_beside_the_oracle(optimizer: Optimizer, loss: Any) -> None:
     batch = random_batch(seed=32, rows=3000, features=12)
@@ -171,7 +171,7 @@ def test_a_long_run_stays_beside_the_oracle(optimizer: Optimizer, loss: Any) -> 
     )
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("optimizer", NEW, ids=names)
 def test_huge_rows_are_refused_and_leave_the_model_finite(

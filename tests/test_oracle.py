@@ -16,7 +16,7 @@ from oracle import Key
 Array = npt.NDArray[np.float64]
 quick = settings(max_examples=60, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
-losses = st.sampled_from(["squared", "logistic"])
+losses = st.sampled_from(["squared", "logistic", "poisson"])
 
 
 @st.composite

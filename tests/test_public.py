@@ -16,6 +16,7 @@ from command import ok, run
 from pqrlearn import errors, hyper
 from pqrlearn.cli import COMMANDS, pqr
 from pqrlearn.learners import LEARNERS
+from pqrlearn.loss import LOSSES
 
 PUBLIC = [
     "AdaGrad",
@@ -35,6 +36,7 @@ PUBLIC = [
     "QR",
     "Separation",
     "Sgd",
+    "State",
     "from_bytes",
     "load",
 ]
@@ -141,7 +143,7 @@ def test_every_command_says_what_it_does_in_one_sentence(name: str) -> None:
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_option_is_described(option: click.Option) -> None:
     assert option.help
-    words = {*hyper.LOSSES, *hyper.OPTIMIZERS, *hyper.DESCENTS, *LEARNERS}
+    words = {*LOSSES, *hyper.OPTIMIZERS, *hyper.DESCENTS, *LEARNERS}
     assert option.help[0].isupper() or option.help.split()[0].rstrip(",:") in words
     assert option.help.rstrip(")")[-1] in ".]" or option.show_default
 

@@ -13,10 +13,10 @@ import pytest
 import oracle
 from pqrlearn import Batch, Ftrl, FtrlGeneral, Ogd, Separation
 from pqrlearn.batch import fit_optimal
-from pqrlearn.batch.solver import losses
 from pqrlearn.datasets.clicks import ClickStream
 from pqrlearn.errors import HyperError
 from pqrlearn.hyper import Optimizer
+from pqrlearn.loss import LOSSES
 from pqrlearn.paper.regret import TITLES, Game, Point, horizons, measure, panels
 from strategies import as_dicts, random_batch
 
@@ -57,7 +57,7 @@ def test_it_is_the_loss_of_learning_less_that_of_the_best_fixed_weights(loss: st
         assert point.theorem is not None
         for optimizer in (Ogd(radius=RADIUS), FtrlGeneral(point.theorem.eta, RADIUS), Ftrl()):
             margins = played.learner(optimizer).learn_margins(part)
-            regret = losses(loss, margins, part.labels).sum() - best
+            regret = LOSSES[loss].loss(margins, part.labels).sum() - best
             assert point.regret[optimizer.name] == pytest.approx(regret, abs=2e-5 * point.rows)
 
 
@@ -79,7 +79,7 @@ def test_no_learner_ends_with_better_weights_than_the_best(loss: str) -> None:
     for optimizer in (Ogd(radius=RADIUS), FtrlGeneral(0.01, RADIUS)):
         model = played.learner(optimizer)
         model.learn_many(batch)
-        fixed = losses(loss, model.margin_many(batch), batch.labels).sum()
+        fixed = LOSSES[loss].loss(model.margin_many(batch), batch.labels).sum()
         assert point.best - point.gap < fixed
 
 

@@ -254,9 +254,9 @@ def test_a_label_that_is_no_click_is_a_bad_row_where_clicks_are_counted(tmp_path
     path = tmp_path / "rows.svm"
     path.write_text("1 1:1\n0.5 2:1\n")
     assert Counts.of_files([path]).distinct == 2
-    assert Counts.of_files([path], on_bad_row="skip", clicks=True).distinct == 1
+    assert Counts.of_files([path], on_bad_row="skip", loss="logistic").distinct == 1
     with pytest.raises(RowError, match=r"rows\.svm:2:1"):
-        Counts.of_files([path], clicks=True)
+        Counts.of_files([path], loss="logistic")
 
 
 def test_files_that_cannot_be_read_are_errors(tmp_path: Path) -> None:

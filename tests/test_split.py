@@ -14,16 +14,27 @@ from strategies import random_batch
 SOME_ROWS = random_batch(seed=6)
 
 
-def test_splits_of_other_rows_or_models_are_refused() -> None:
-    columns = SOME_ROWS.columns()[:5]
-    model, smaller = (PQR(Separation.top_k(SOME_ROWS, order)) for order in (5, 4))
-    rows = model._model.split(*columns[:3])
-    for other, learned in ((smaller, SOME_ROWS), (model, SOME_ROWS.part(1, len(SOME_ROWS)))):
-        with pytest.raises(ValueError, match="of other rows, or of another model"):
-            other._model.learn_split(*learned.columns()[:5], rows)
-        assert other.rows == 0
-    with pytest.raises(ValueError, match="not split in advance"):
-        QR()._model.split(*columns[:3])
+def test_splits_of_other_rows_or_separations_are_refused() -> None:
+    columns, size = SOME_ROWS.columns()[:5], len(SOME_ROWS)
+    mine, other = (Separation.top_k(SOME_ROWS, order=5) for _ in range(2))
+    splits = mine.snapshot.split(*columns[:3])
+    for model, first in ((PQR(other), 0), (PQR(mine), 1), (PQR(mine), size + 1), (QR(), 0)):
+        with pytest.raises(ValueError, match="of other rows, or by another separation"):
+            model._model.learn_split(*columns, splits, first)
+        assert model.rows == 0
+
+
+def test_models_that_share_a_separation_share_its_splits_and_parts_keep_them() -> None:
+    separation = Separation.top_k(SOME_ROWS, order=5)
+    plain, first, second = (PQR(separation, "squared") for _ in range(3))
+    plain.learn_many(SOME_ROWS)
+    prepared = first.prepared(SOME_ROWS)
+    assert second.prepared(prepared) is prepared
+    assert first.prepared(prepared.part(7, 20)).first == 7  # type: ignore[attr-defined]
+    first.learn_many(prepared)
+    for start, stop in ((0, 7), (7, 20), (20, len(SOME_ROWS))):
+        second.learn_many(prepared.part(0, stop).part(start, stop))
+    assert first.to_bytes() == second.to_bytes() == plain.to_bytes()
 
 
 def test_a_row_too_large_is_refused_in_a_prepared_batch_too() -> None:

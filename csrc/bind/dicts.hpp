@@ -70,11 +70,8 @@ class DictRow {
  public:
   // Names never seen take the indices from `next_feature` on, in order of name, so
   // that the order within the dict cannot show. keep() makes them known.
-  Rows read(nb::handle dict, const Names& names, std::uint64_t next_feature) {
-    if (!PyDict_Check(dict.ptr())) {
-      throw nb::type_error(
-          ("a row must be a dict, not " + std::string(nb::type_name(dict.type()).c_str())).c_str());
-    }
+  Rows read(nb::handle row, const Names& names, std::uint64_t next_feature) {
+    const nb::object dict = as_dict(row);
     row_.clear();
     text_.clear();
     asked_.clear();
@@ -136,6 +133,18 @@ class DictRow {
   std::string text_;
   std::vector<Asked> asked_;
 
+  // The row itself, or what a Mapping holds.
+  static nb::object as_dict(nb::handle row) {
+    if (PyDict_Check(row.ptr())) return nb::borrow(row);
+    if (!nb::isinstance(row, nb::module_::import_("collections.abc").attr("Mapping"))) {
+      throw nb::type_error(
+          ("a row must be a dict, not " + std::string(nb::type_name(row.type()).c_str())).c_str());
+    }
+    nb::object dict = nb::steal(PyDict_New());
+    if (PyDict_Update(dict.ptr(), row.ptr()) != 0) throw nb::python_error();
+    return dict;
+  }
+
   std::string_view name(const Asked& asked) const {
     return {asked.own ? asked.own : text_.data() + asked.begin, asked.length};
   }
@@ -183,13 +192,15 @@ class DictRow {
 
   // A feature that is called by its index.
   void add_index(PyObject* key, PyObject* value, const Names& names) {
-    if (!PyLong_Check(key) || PyBool_Check(key)) {
+    if (!PyIndex_Check(key) || PyBool_Check(key)) {
       throw nb::type_error(("feature " + std::string(nb::repr(key).c_str()) +
                             ": a feature is a str (a name) or an int (an index)")
                                .c_str());
     }
+    const nb::object number_of_key = nb::steal(PyNumber_Index(key));  // also NumPy's integers
+    if (!number_of_key.is_valid()) throw nb::python_error();
     int overflow = 0;
-    const long long index = PyLong_AsLongLongAndOverflow(key, &overflow);
+    const long long index = PyLong_AsLongLongAndOverflow(number_of_key.ptr(), &overflow);
     if (overflow || index < 0 || index > 0xFFFFFFFFll) {
       refuse("feature " + std::string(nb::repr(key).c_str()) + " is not in 0 to 4294967295");
     }
@@ -205,6 +216,13 @@ class DictRow {
     if (PyFloat_CheckExact(value)) return checked(key, PyFloat_AS_DOUBLE(value));
     const double amount = PyFloat_AsDouble(value);
     if (amount == -1.0 && PyErr_Occurred()) {
+      if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
+        PyErr_Clear();
+        refuse("feature " + std::string(nb::repr(key).c_str()) +
+               ": its value is not a finite 32-bit float");
+      }
+      // Anything else that a value's own code raises, such as Ctrl-C, is not ours to explain.
+      if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error();
       PyErr_Clear();
       throw nb::type_error(("feature " + std::string(nb::repr(key).c_str()) + ": value " +
                             nb::repr(value).c_str() +

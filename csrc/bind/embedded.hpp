@@ -166,7 +166,7 @@ class NamedDifacto : public Named<Difacto> {
   }
   static Ftrl ftrl_of(const std::vector<double>& rates) {
     if (rates.size() != 4) refuse("ftrl has four rates");
-    return Ftrl(rates[0], rates[1], rates[2], rates[3]);
+    return Ftrl({rates[0], rates[1], rates[2], rates[3]});
   }
   static DescentRule adagrad_of(const std::vector<double>& rates) {
     if (rates.size() != 3) refuse("adagrad has three rates here");

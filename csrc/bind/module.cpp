@@ -3,13 +3,17 @@
 // the GIL, and names what is wrong.
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,8 +34,9 @@ using namespace nb::literals;
 namespace pqr::bind {
 namespace {
 
-nb::tuple parse_libsvm(const nb::object& text, bool last, bool clicks, std::int64_t first_line,
-                       bool skip) {
+nb::tuple parse_libsvm(const nb::object& text, bool last, const std::string& loss,
+                       std::int64_t first_line, bool skip) {
+  const pqr::Loss chosen = loss_named(loss);
   Py_buffer buffer;
   if (PyObject_GetBuffer(text.ptr(), &buffer, PyBUF_SIMPLE) != 0) throw nb::python_error();
   RowBuffer rows;
@@ -41,7 +46,7 @@ nb::tuple parse_libsvm(const nb::object& text, bool last, bool clicks, std::int6
     nb::gil_scoped_release release;
     parsed =
         parse_libsvm(static_cast<const char*>(buffer.buf), static_cast<std::size_t>(buffer.len),
-                     last, clicks, skip, first_line, rows, bad);
+                     last, chosen, skip, first_line, rows, bad);
   }
   PyBuffer_Release(&buffer);
   nb::list wrong;
@@ -100,21 +105,33 @@ NB_MODULE(_core, m) {
         "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());
   m.def("check_targets", &check_targets, "loss"_a, "labels"_a.noconvert(), "weights"_a.noconvert());
   m.def("link", &link_array, "loss"_a, "margins"_a.noconvert());
-  m.def("sum_clicks", &sum_clicks, "margins"_a.noconvert(), "labels"_a.noconvert(),
+  m.def("loss_at", &loss_at, "loss"_a, "margin"_a, "label"_a);
+  m.def("sum_rows", &sum_rows, "loss"_a, "margins"_a.noconvert(), "labels"_a.noconvert(),
         "weights"_a.noconvert());
   m.def("bin_clicks", &bin_clicks, "bins"_a.noconvert(), "reach"_a, "margins"_a.noconvert(),
         "labels"_a.noconvert(), "weights"_a.noconvert());
   m.def("rank_clicks", &rank_clicks, "bins"_a.noconvert(), "reach"_a);
-  m.def("parse_libsvm", &parse_libsvm, "text"_a, "last"_a, "clicks"_a, "first_line"_a, "skip"_a);
+  m.def("parse_libsvm", &parse_libsvm, "text"_a, "last"_a, "loss"_a, "first_line"_a, "skip"_a);
   m.def("format_libsvm", &format_libsvm, "indptr"_a.noconvert(), "indices"_a.noconvert(),
         "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());
   m.attr("TOO_LARGE") = too_large;
   m.attr("BAD_ROW_MESSAGES") =
       std::vector<std::string>(pqr::bad_messages.begin(), pqr::bad_messages.end());
+  m.attr("LABEL_UNFIT") = static_cast<int>(pqr::Bad::label_unfit);
+  nb::dict wanted;
+  for (const pqr::Loss loss : pqr::all_losses) wanted[pqr::name_of(loss)] = pqr::wants(loss);
+  m.attr("LABELS_WANTED") = wanted;
 
   nb::class_<pqr::Names>(m, "Names")
       .def(nb::init<>())
       .def("__len__", &pqr::Names::size)
+      .def("copy",
+           [](const pqr::Names& names) {
+             auto copy = std::make_unique<pqr::Names>();
+             names.each_sorted(
+                 [&](std::uint32_t index, std::string_view name) { copy->add(index, name); });
+             return copy;
+           })
       .def("add", &pqr::Names::add, "index"_a, "name"_a)
       .def("find",
            [](const pqr::Names& names, std::string_view name) -> std::optional<std::uint32_t> {
@@ -150,19 +167,22 @@ NB_MODULE(_core, m) {
       .def_prop_rw("names", &DictReader::names, &DictReader::set_names);
 
   nb::class_<pqr::Splits>(m, "Splits");
+  nb::class_<SharedSeparation>(m, "Separation")
+      .def(nb::init<const In<std::uint32_t>&>(), "high"_a.noconvert())
+      .def("split", &SharedSeparation::split, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "values"_a.noconvert());
   nb::class_<Room>(m, "Room")
       .def(nb::init<std::uint64_t>(), "order"_a)
       .def_static("bytes", &Room::bytes, "order"_a);
 
   learner<NamedModel>(m, "Model")
-      .def(nb::init<const In<std::uint32_t>&, const std::string&, bool, bool, float,
-                    const std::string&, const std::vector<double>&>(),
-           "high"_a.noconvert(), "loss"_a, "bias"_a, "everything_high"_a, "interaction_scale"_a,
+      .def(nb::init<const SharedSeparation&, const std::string&, bool, bool, float,
+                    const std::string&, const Rates&>(),
+           "separation"_a, "loss"_a, "bias"_a, "everything_high"_a, "interaction_scale"_a,
            "optimizer"_a, "rates"_a)
-      .def("split", &NamedModel::split, "indptr"_a.noconvert(), "indices"_a.noconvert(),
-           "values"_a.noconvert())
       .def("learn_split", &NamedModel::learn_split, "indptr"_a.noconvert(), "indices"_a.noconvert(),
-           "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert(), "splits"_a)
+           "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert(), "splits"_a,
+           "first"_a)
       .def("use", &NamedModel::use, "room"_a)
       .def("state", &NamedModel::state, "block"_a)
       .def("restore", &NamedModel::restore, "block"_a, "keys"_a.noconvert(), "slots"_a.noconvert())
@@ -170,7 +190,9 @@ NB_MODULE(_core, m) {
       .def("pairs", &NamedModel::pairs, "first"_a, "counts"_a.noconvert())
       .def("restore_pairs", &NamedModel::restore_pairs, "counts"_a.noconvert(),
            "ranks"_a.noconvert(), "slots"_a.noconvert())
-      .def("weights", &NamedModel::weights, "slots"_a.noconvert())
+      .def("weights", &NamedModel::weights, "block"_a, "slots"_a.noconvert())
+      .def("slots", &NamedModel::slots, "block"_a, "weights"_a.noconvert(), "n"_a.noconvert())
+      .def("bias_slot", &NamedModel::bias_slot, "weight"_a, "n"_a)
       .def_prop_rw("bias", &NamedModel::bias, &NamedModel::set_bias)
       .def_prop_ro("bias_weight", &NamedModel::bias_weight)
       .def("nonzeros", &NamedModel::nonzeros, "block"_a)

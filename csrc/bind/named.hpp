@@ -2,9 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -100,11 +104,11 @@ class Named {
     check_weight(0, weight);
     const auto turn = model_.turn(without_gil);  // now, as what is read must not age
     DictRow dict = std::move(scratch_);
-    dict.read(x, names_, next_feature());
+    dict.read(x, *names_, next_feature());
     double margin = 0.0;
     const Rows row = dict.labelled(label, static_cast<float>(weight));
     if (model_.learn(row, &margin, without_gil) == 0) refuse(too_large);
-    if (static_cast<float>(weight) > 0.0f) dict.keep(names_);
+    if (static_cast<float>(weight) > 0.0f) dict.keep(*names_);
     scratch_ = std::move(dict);
     return link(loss_, margin);
   }
@@ -112,7 +116,7 @@ class Named {
   double margin_dict(nb::handle x) {
     double margin = 0.0;
     DictRow dict = std::move(scratch_);
-    if (model_.margin(dict.read(x, names_, next_feature()), &margin) == 0) refuse(too_large);
+    if (model_.margin(dict.read(x, *names_, next_feature()), &margin) == 0) refuse(too_large);
     scratch_ = std::move(dict);
     return margin;
   }
@@ -135,11 +139,9 @@ class Named {
   void set_rows(std::uint64_t rows) {
     model_.change([&](Core& m) { m.rows = rows; });
   }
-  const Names& names() const { return names_; }
-  void set_names(const Names& names) {
-    names_ = Names{};
-    names.each_sorted([&](std::uint32_t index, std::string_view name) { names_.add(index, name); });
-  }
+  // Shared with whoever gives or takes them.
+  std::shared_ptr<Names> names() const { return names_; }
+  void set_names(std::shared_ptr<Names> names) { names_ = std::move(names); }
 
  protected:
   Loss loss_;
@@ -166,7 +168,7 @@ class Named {
   }
 
  private:
-  Names names_;
+  std::shared_ptr<Names> names_ = std::make_shared<Names>();
   DictRow scratch_;
 };
 
@@ -178,39 +180,73 @@ struct Room {
   static std::size_t bytes(std::uint64_t order) { return Model::soon(order); }
 };
 
+using Rates = std::map<std::string, double>;
+
+// The rates that an optimizer declares, in its order.
+template <class Chosen>
+Chosen with_rates(const Rates& given) {
+  std::array<double, Chosen::rates.size()> rates{};
+  for (std::size_t n = 0; n < rates.size(); ++n) {
+    const auto found = given.find(Chosen::rates[n]);
+    if (found == given.end() || given.size() != rates.size()) {
+      refuse(std::string(Chosen::name) + ": its rates are not those that it declares");
+    }
+    rates[n] = found->second;
+  }
+  return Chosen(rates);
+}
+
+template <class... Known>
+std::variant<Known...> optimizer_named(std::variant<Known...>*, const std::string& name,
+                                       const Rates& rates) {
+  std::optional<std::variant<Known...>> found;
+  ((name == Known::name ? void(found = with_rates<Known>(rates)) : void()), ...);
+  if (!found) refuse("no optimizer is called " + name);
+  return *found;
+}
+
+// Which features are high: made once, never changed, shared by models and by rows split in advance.
+struct SharedSeparation {
+  std::shared_ptr<const Separation> of;
+
+  explicit SharedSeparation(const In<std::uint32_t>& high) {
+    auto separation = std::make_shared<Separation>();
+    for (std::size_t i = 0; i < high.size(); ++i) {
+      if (!separation->append(high.data()[i])) refuse("a feature is high twice");
+    }
+    of = std::move(separation);
+  }
+
+  // Of rows to be learned later.
+  Splits split(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
+               const In<float>& values) const {
+    const Rows rows = view(indptr, indices, values);
+    nb::gil_scoped_release release;
+    return Splits(rows, of);
+  }
+};
+
 // PQR, LR and QR.
 class NamedModel : public Named<Model> {
  public:
-  NamedModel(const In<std::uint32_t>& high, const std::string& loss, bool bias,
+  NamedModel(const SharedSeparation& separation, const std::string& loss, bool bias,
              bool everything_high, float interaction_scale, const std::string& optimizer,
-             const std::vector<double>& rates)
+             const Rates& rates)
       : Named(loss_named(loss),
               Settings{loss_named(loss), bias, everything_high, interaction_scale},
-              optimizer_named(optimizer, rates), separation(high)) {}
+              optimizer_named(static_cast<Optimizer*>(nullptr), optimizer, rates), separation.of) {}
 
   void use(Room& room) {
     model_.change([&](Model& model) { model.use(room.slots); });
   }
 
-  // Of rows to be learned later. In QR rows change what is high, so there it is refused.
-  Splits split(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
-               const In<float>& values) const {
-    const Rows rows = view(indptr, indices, values);
-    const Model& model = model_.while_it_changes();
-    if (model.settings().everything_high) refuse("rows of this model are not split in advance");
-    nb::gil_scoped_release release;
-    return Splits(rows, model.separation());
-  }
-
+  // Rows that were split in advance, by the separation of this model, from split `first` on.
   Out<double> learn_split(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
                           const In<float>& values, const In<double>& labels,
-                          const In<float>& weights, const Splits& splits) {
+                          const In<float>& weights, const Splits& splits, std::size_t first) {
     Rows rows = view(indptr, indices, values, labels, weights);
-    const Model& model = model_.while_it_changes();
-    if (model.settings().everything_high || !splits.fit(rows, model.separation().order())) {
-      refuse("the splits are of other rows, or of another model");
-    }
-    rows.splits = splits.data();
+    rows.splits = splits.of(model_.while_it_changes().separation().get(), first, rows.size);
+    if (!rows.splits) refuse("the splits are of other rows, or by another separation");
     return learn_rows(rows);
   }
 
@@ -240,7 +276,7 @@ class NamedModel : public Named<Model> {
     {
       nb::gil_scoped_release release;
       state = model_.read([&](const Model& m) {
-        const std::size_t order = m.separation().order(), size = counts.size();
+        const std::size_t order = m.separation()->order(), size = counts.size();
         if (first > order || size > order - first) refuse("counts of ranks that are not there");
         for (std::size_t n = 0; n < size; ++n) {
           if (counts.data()[n] > first + n) refuse("a rank has fewer pairs than were counted");
@@ -266,7 +302,7 @@ class NamedModel : public Named<Model> {
     check_slots("pair", ranks, slots);
     std::uint64_t sum = 0;
     for (std::size_t j = 0; j < counts.size(); ++j) sum += counts.data()[j];
-    const std::size_t order = model_.read([](const Model& m) { return m.separation().order(); });
+    const std::size_t order = model_.read([](const Model& m) { return m.separation()->order(); });
     if (counts.size() != order || sum != ranks.size()) {
       refuse("pair: counts and ranks do not fit together");
     }
@@ -276,10 +312,25 @@ class NamedModel : public Named<Model> {
     }
   }
 
-  Out<float> weights(const In2<float>& slots) const {
+  Out<float> weights(const std::string& block, const In2<float>& slots) const {
     if (slots.shape(1) != 2) refuse("slots must have two columns");
-    return give(
-        model_.read([&](const Model& m) { return m.weights(slots.data(), slots.shape(0)); }));
+    const Block wanted = block_named(block);
+    return give(model_.read(
+        [&](const Model& m) { return m.weights(wanted, slots.data(), slots.shape(0)); }));
+  }
+
+  // Slots that have these weights after gradients whose squares add up to n.
+  Out2<float> slots(const std::string& block, const In<float>& weights, const In<float>& n) const {
+    if (weights.size() != n.size()) refuse("weights and n differ in length");
+    const Block wanted = block_named(block);
+    return give(model_.read([&](const Model& m) {
+      return m.slots(wanted, weights.data(), n.data(), weights.size());
+    }),
+                2);
+  }
+  std::pair<double, double> bias_slot(double weight, double n) const {
+    const Slot<double> slot = model_.read([=](const Model& m) { return m.bias_slot(weight, n); });
+    return {slot.z, slot.root_n};
   }
 
   std::size_t nonzeros(const std::string& block) const {
@@ -298,64 +349,51 @@ class NamedModel : public Named<Model> {
     return model_.read([](const Model& m) { return m.bias_weight(); });
   }
   Out<std::uint32_t> high() const {
-    return give(model_.read([](const Model& m) { return m.separation().features(); }));
+    return give(model_.read([](const Model& m) { return m.separation()->features(); }));
   }
 
-  // The optimizer's global scalars.
+  // The optimizer's global scalars, in the order in which it declares them.
   std::vector<double> scalars() const {
-    return model_.read([](const Model& m) -> std::vector<double> {
-      if (const auto* ogd = std::get_if<Ogd>(&m.optimizer)) {
-        return {ogd->rows, ogd->scale, ogd->norm2};
-      }
-      if (const auto* ftrl = std::get_if<GeneralFtrl>(&m.optimizer)) return {ftrl->norm2};
-      return {};
+    return model_.read([](const Model& m) {
+      return std::visit(
+          [](const auto& chosen) {
+            const auto scalars = chosen.get();
+            return std::vector<double>(scalars.begin(), scalars.end());
+          },
+          m.optimizer);
     });
   }
-  void set_scalars(const std::vector<double>& scalars) {
-    bool good = scalars.size() == this->scalars().size();
-    for (const double scalar : scalars) good = good && std::isfinite(scalar) && scalar >= 0.0;
-    model_.change([&](Model& m) {
-      if (auto* ogd = std::get_if<Ogd>(&m.optimizer)) {
-        good = good && scalars[1] > 0.0;
-        if (good)
-          std::tie(ogd->rows, ogd->scale, ogd->norm2) =
-              std::make_tuple(scalars[0], scalars[1], scalars[2]);
-      } else if (auto* ftrl = std::get_if<GeneralFtrl>(&m.optimizer)) {
-        if (good) ftrl->norm2 = scalars[0];
-      }
+  void set_scalars(const std::vector<double>& given) {
+    const bool finite = std::all_of(given.begin(), given.end(),
+                                    [](double scalar) { return std::isfinite(scalar); });
+    const bool good = finite && model_.change([&](Model& m) {
+      return std::visit(
+          [&](auto& chosen) {
+            auto scalars = chosen.get();
+            if (given.size() != scalars.size()) return false;
+            std::copy(given.begin(), given.end(), scalars.begin());
+            return chosen.set(scalars);
+          },
+          m.optimizer);
     });
     if (!good) refuse("the optimizer's scalars are not a state that learning can reach");
   }
 
  private:
-  static Optimizer optimizer_named(const std::string& name, const std::vector<double>& rates) {
-    if (name == "ftrl" && rates.size() == 4) {
-      return Ftrl(rates[0], rates[1], rates[2], rates[3]);
-    }
-    if (name == "ogd" && rates.size() == 3) return Ogd(rates[0], rates[1] != 0.0, rates[2]);
-    if (name == "ftrl-general" && rates.size() == 2) return GeneralFtrl(rates[0], rates[1]);
-    refuse("no optimizer " + name + " with " + std::to_string(rates.size()) + " rates");
-  }
-
-  static Separation separation(const In<std::uint32_t>& high) {
-    Separation separation;
-    for (std::size_t i = 0; i < high.size(); ++i) {
-      if (!separation.append(high.data()[i])) refuse("a feature is high twice");
-    }
-    return separation;
-  }
-
-  static void check_slots(const std::string& block, const In<std::uint32_t>& keys,
-                          const In2<float>& slots) {
+  void check_slots(const std::string& block, const In<std::uint32_t>& keys,
+                   const In2<float>& slots) const {
     if (slots.shape(1) != 2 || slots.shape(0) != keys.size()) {
       refuse(block + ": keys and slots do not fit together");
     }
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      const float value = slots.data()[i];  // z, then root_n, whose square must be a float too
-      if (!(std::fabs(value) <= (i % 2 == 0 ? 1e30f : 1e18f)) || (i % 2 == 1 && value < 0.0f)) {
-        refuse(block + ": a slot is not a state that learning can reach");
-      }
-    }
+    const bool good = model_.read([&](const Model& m) {
+      return with_optimizer(m.optimizer, [&](const auto& chosen) {
+        for (std::size_t n = 0; n < keys.size(); ++n) {
+          if (!chosen.is_valid(slots.data()[2 * n], slots.data()[2 * n + 1])) return false;
+        }
+        return true;
+      });
+    });
+    if (!good) refuse(block + ": a slot is not a state that learning can reach");
   }
 
   static Block block_named(const std::string& name) {

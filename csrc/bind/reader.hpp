@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "../names.hpp"
@@ -29,28 +31,25 @@ class DictReader {
       std::tuple<Out<std::int64_t>, Out<std::uint32_t>, Out<float>, Out<double>, Out<float>>;
 
   Arrays read(nb::handle x, std::uint64_t next_feature) {
-    return arrays(dict_.read(x, names_, next_feature));
+    return arrays(dict_.read(x, *names_, next_feature));
   }
 
   Arrays read_labelled(nb::handle x, std::uint64_t next_feature, const std::string& loss,
                        double label, double weight) {
     check_label(0, loss_named(loss), label);
     check_weight(0, weight);
-    dict_.read(x, names_, next_feature);
+    dict_.read(x, *names_, next_feature);
     return arrays(dict_.labelled(label, static_cast<float>(weight)));
   }
 
   // Makes the names of the row read last known.
-  void keep() { dict_.keep(names_); }
+  void keep() { dict_.keep(*names_); }
 
-  const Names& names() const { return names_; }
-  void set_names(const Names& names) {
-    names_ = Names{};
-    names.each_sorted([&](std::uint32_t index, std::string_view name) { names_.add(index, name); });
-  }
+  std::shared_ptr<Names> names() const { return names_; }
+  void set_names(std::shared_ptr<Names> names) { names_ = std::move(names); }
 
  private:
-  Names names_;
+  std::shared_ptr<Names> names_ = std::make_shared<Names>();
   DictRow dict_;
 
   static Arrays arrays(const Rows& rows) {

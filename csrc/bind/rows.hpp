@@ -62,23 +62,20 @@ inline void check_weight(std::size_t row, double weight) {
 
 inline void check_label(std::size_t row, Loss loss, double label) {
   if (std::isnan(label)) refuse(in_row(row, "there is no label to learn from"));
-  if (!std::isfinite(label)) refuse(in_row(row, "label " + shown(label) + " is not finite"));
-  if (loss == Loss::logistic && label != 0.0 && label != 1.0 && label != -1.0) {
-    refuse(in_row(row, "label " + shown(label) +
-                           " is not a click: logistic loss takes 0/1 or -1/1; "
-                           "for real labels use loss 'squared'"));
-  }
+  if (!takes(loss, label)) refuse(in_row(row, "label " + shown(label) + " " + wants(loss)));
 }
 
 // Every row's label and weight.
 inline void check_each_target(Loss loss, const double* labels, const float* weights,
                               std::size_t size) {
-  for (std::size_t r = 0; r < size; ++r) {
-    const bool click = labels[r] == 0.0 || std::fabs(labels[r]) == 1.0;
-    if (click && is_weight(weights[r])) continue;
-    check_label(r, loss, labels[r]);
-    check_weight(r, weights[r]);
-  }
+  const std::size_t good = with_loss(loss, [=](auto of) {
+    std::size_t r = 0;
+    while (r < size && of.takes(labels[r]) && is_weight(weights[r])) ++r;
+    return r;
+  });
+  if (good == size) return;
+  check_label(good, loss, labels[good]);
+  check_weight(good, weights[good]);
 }
 
 // A Batch is canonical, finite, and weighted by numbers >= 0.
@@ -131,19 +128,18 @@ inline RowArrays make_rows(const In<std::int64_t>& indptr, const In<std::int64_t
   return give_rows(std::move(rows));
 }
 
-inline double link(Loss loss, double margin) {
-  return loss == Loss::squared ? Squared::link(margin) : Logistic::link(margin);
-}
-
 inline Loss loss_named(const std::string& name) {
-  if (name == "squared") return Loss::squared;
-  if (name == "logistic") return Loss::logistic;
+  for (const Loss loss : all_losses) {
+    if (name == name_of(loss)) return loss;
+  }
   refuse("no loss is called " + name);
 }
 
 // Turns margins into predictions, where they are.
 inline void link_all(Loss loss, double* margins, std::size_t size) {
-  for (std::size_t r = 0; r < size; ++r) margins[r] = link(loss, margins[r]);
+  with_loss(loss, [=](auto of) {
+    for (std::size_t r = 0; r < size; ++r) margins[r] = of.link(margins[r]);
+  });
 }
 
 // The same, with all cores.

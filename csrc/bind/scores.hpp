@@ -1,11 +1,14 @@
-// Sums over clicks, from arrays of Python.
+// Losses and sums over rows, from arrays of Python.
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <tuple>
 
+#include "../loss.hpp"
 #include "../score.hpp"
 #include "arrays.hpp"
+#include "rows.hpp"
 
 namespace pqr::bind {
 
@@ -23,13 +26,24 @@ inline ClickBins click_bins(double* bins, std::size_t size, double reach) {
 }
 
 // Sums of weights, losses, labels and predictions.
-inline std::tuple<double, double, double, double> sum_clicks(const In<double>& margins,
-                                                             const In<double>& labels,
-                                                             const In<double>& weights) {
+inline std::tuple<double, double, double, double> sum_rows(const std::string& loss,
+                                                           const In<double>& margins,
+                                                           const In<double>& labels,
+                                                           const In<double>& weights) {
   const std::size_t size = check_lengths(margins, labels, weights);
+  const Loss chosen = loss_named(loss);
   nb::gil_scoped_release release;
-  const ClickSums sums = pqr::sum_clicks(margins.data(), labels.data(), weights.data(), size);
+  const Sums sums = pqr::sum_rows(chosen, margins.data(), labels.data(), weights.data(), size);
   return {sums.weight, sums.loss, sums.label, sums.prediction};
+}
+
+// Prediction, loss, slope and curvature of one row.
+inline std::tuple<double, double, double, double> loss_at(const std::string& loss, double margin,
+                                                          double label) {
+  return with_loss(loss_named(loss), [=](auto of) {
+    return std::make_tuple(of.link(margin), of.loss(margin, label), of.slope(margin, label),
+                           of.curvature(margin, label));
+  });
 }
 
 inline void bin_clicks(const InOut<double>& bins, double reach, const In<double>& margins,

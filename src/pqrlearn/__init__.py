@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pqrlearn.errors import PqrError
     from pqrlearn.hyper import AdaGrad, Ftrl, FtrlGeneral, NuclearBall, Ogd, Sgd
-    from pqrlearn.learners import CCFM, CFM, FM, LR, PQR, QR, DiFacto, from_bytes, load
+    from pqrlearn.learners import CCFM, CFM, FM, LR, PQR, QR, DiFacto, State, from_bytes, load
     from pqrlearn.rows import Batch
     from pqrlearn.separation import Counts, Separation
 
@@ -36,6 +36,7 @@ _HOMES = {
     "QR": "learners",
     "Separation": "separation",
     "Sgd": "hyper",
+    "State": "learners",
     "from_bytes": "learners",
     "load": "learners",
 }
@@ -58,6 +59,7 @@ __all__ = [
     "PqrError",
     "Separation",
     "Sgd",
+    "State",
     "from_bytes",
     "load",
 ]

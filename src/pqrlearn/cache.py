@@ -18,6 +18,7 @@ import numpy as np
 from pqrlearn import modelfile
 from pqrlearn.errors import DataError, ModelFileError, RowError
 from pqrlearn.files import mark, written_whole
+from pqrlearn.loss import loss_named
 from pqrlearn.rows import Batch
 
 KIND = "cache"
@@ -94,14 +95,15 @@ def is_cache(path: str | os.PathLike[str]) -> bool:
 class CacheReader:
     """Batches of the rows of a cache, in order. Has no bad rows: those were left out or refused.
 
-    With `clicks`, labels must be 0/1 or -1/1 and come as 0/1.
+    Labels must fit the `loss`, if one is given, and come as it keeps them.
     """
 
     bad_rows = 0
     first_bad: tuple[RowError, ...] = ()
 
-    def __init__(self, path: str | os.PathLike[str], *, clicks: bool) -> None:
-        self._path, self._clicks = str(path), clicks
+    def __init__(self, path: str | os.PathLike[str], *, loss: str | None = None) -> None:
+        self._path = str(path)
+        self._loss = None if loss is None else loss_named(loss)
         try:
             kind, settings, self._tensors = modelfile.mapped(path)
         except ModelFileError as error:
@@ -181,14 +183,11 @@ class CacheReader:
 
     def _labels(self, first: int, last: int) -> Any:
         labels = self._tensors["labels"][first:last]
-        if not self._clicks:
+        if self._loss is None:
             return labels
-        good = np.isin(labels, (-1.0, 0.0, 1.0))
+        good = self._loss.check_label(labels)
         if not good.all():
             row = first + int(np.argmin(good))
-            raise RowError(
-                f"label {labels[row - first]:g} is not a click: expected 0/1 or -1/1",
-                path=self._path,
-                line=row + 1,
-            )
-        return np.maximum(labels, 0.0)
+            message = f"label {labels[row - first]:g} {self._loss.wants}"
+            raise RowError(message, path=self._path, line=row + 1)
+        return self._loss.kept(labels)

@@ -6,12 +6,9 @@ import math
 import sys
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Any, ClassVar, Final
 
 from pqrlearn.errors import HyperError
-
-Loss = Literal["logistic", "squared"]
-LOSSES: Final[tuple[Loss, ...]] = get_args(Loss)
 
 INTERACTION_SCALE: Final = 1.0
 """Default factor of the interaction scale: see docs/decisions/0004-interaction-scale.md."""
@@ -39,12 +36,6 @@ FACTOR_ETA: Final = 0.02
 """Default learning rate of factors, by AdaGrad."""
 
 MAX_SEED: Final = 2**63 - 1
-
-
-def check_loss(loss: str) -> Loss:
-    if loss not in LOSSES:
-        raise HyperError(f"loss={loss!r} must be one of {', '.join(LOSSES)}")
-    return loss
 
 
 def check_number(name: str, value: object, *, above: float | None = None) -> float:
@@ -99,19 +90,25 @@ def check_tiers(tiers: object) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """What turns gradients into weights: a name, and rates that the core takes in order."""
+    """What turns gradients into weights: a name, and settings that are rates of the core."""
 
     name: ClassVar[str]
 
     def settings(self) -> dict[str, Any]:
         return {"name": self.name, **asdict(self)}
 
-    def rates(self) -> list[float]:
+
+@dataclass(frozen=True)
+class LinearOptimizer(Optimizer):
+    """One of a model that is linear in its weights."""
+
+    def rates(self) -> dict[str, float]:
+        """By the names that the native optimizer declares."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Ftrl(Optimizer):
+class Ftrl(LinearOptimizer):
     """FTRL-Proximal (Algorithm 2 of the paper).
 
     alpha: learning rate; beta: damps the first steps; l1: weights whose gradients do not add up
@@ -129,12 +126,12 @@ class Ftrl(Optimizer):
         for name in ("beta", "l1", "l2"):
             check_rate(name, getattr(self, name))
 
-    def rates(self) -> list[float]:
-        return [self.alpha, self.beta, self.l1, self.l2]
+    def rates(self) -> dict[str, float]:
+        return asdict(self)
 
 
 @dataclass(frozen=True)
-class Ogd(Optimizer):
+class Ogd(LinearOptimizer):
     """Online gradient descent: weights - step · gradient, then back into the ball of a radius.
 
     eta: the step; schedule: "sqrt" divides it by √t at row t, "fixed" does not; radius: the largest
@@ -152,12 +149,13 @@ class Ogd(Optimizer):
             raise HyperError(f"schedule={self.schedule!r} must be one of {', '.join(SCHEDULES)}")
         check_radius(self.radius)
 
-    def rates(self) -> list[float]:
-        return [self.eta, float(self.schedule == "sqrt"), check_radius(self.radius)]
+    def rates(self) -> dict[str, float]:
+        decays = float(self.schedule == "sqrt")
+        return {"eta": self.eta, "decays": decays, "radius": check_radius(self.radius)}
 
 
 @dataclass(frozen=True)
-class FtrlGeneral(Optimizer):
+class FtrlGeneral(LinearOptimizer):
     """FTRL (Algorithm 1 of the paper) with R = ‖θ‖²/2: -eta · (sum of gradients).
 
     eta: the step, fixed; radius: the ball of weights it chooses from, or None for all space.
@@ -171,8 +169,8 @@ class FtrlGeneral(Optimizer):
         check_rate("eta", self.eta, above=0)
         check_radius(self.radius)
 
-    def rates(self) -> list[float]:
-        return [self.eta, check_radius(self.radius)]
+    def rates(self) -> dict[str, float]:
+        return {"eta": self.eta, "radius": check_radius(self.radius)}
 
 
 @dataclass(frozen=True)
@@ -287,7 +285,7 @@ def ball_from(settings: object) -> NuclearBall:
     return NuclearBall(**settings)
 
 
-OPTIMIZERS: Final[dict[str, type[Optimizer]]] = {o.name: o for o in (Ftrl, Ogd, FtrlGeneral)}
+OPTIMIZERS: Final[dict[str, type[LinearOptimizer]]] = {o.name: o for o in (Ftrl, Ogd, FtrlGeneral)}
 """Of models that are linear in their weights."""
 
 DESCENTS: Final[dict[str, type[Descent]]] = {d.name: d for d in (AdaGrad, Sgd)}

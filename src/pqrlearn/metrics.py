@@ -20,16 +20,14 @@ figure that a nan among the margins touches.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from pqrlearn import _core
-from pqrlearn.errors import DataError, HyperError
-
-FloatArray = npt.NDArray[np.float64]
+from pqrlearn.errors import DataError
+from pqrlearn.loss import FloatArray, Loss, loss_named
 
 BLOCK = 2**15
 BINS = 2**20
@@ -38,7 +36,7 @@ REACH = 20.0
 
 @dataclass(frozen=True)
 class Totals:
-    """Weighted sums over rows; `spread` sums the squared distances of labels from their mean."""
+    """Weighted sums over rows; `spread` sums the losses of labels where their mean is predicted."""
 
     rows: int = 0
     weight: float = 0.0
@@ -47,42 +45,33 @@ class Totals:
     prediction: float = 0.0
     spread: float = 0.0
 
-    def __add__(self, other: Totals) -> Totals:
-        return Totals(
-            self.rows + other.rows,
-            self.weight + other.weight,
-            self.loss + other.loss,
-            self.label + other.label,
-            self.prediction + other.prediction,
-            self.spread + other.spread + self._distance(other),
-        )
-
     def mean(self, total: float) -> float:
         return total / self.weight if self.weight > 0 else math.nan
 
-    def _distance(self, other: Totals) -> float:
-        """What two groups add to the spread by having different means (Chan et al., 1979).
 
-        Sums of squared labels would cancel when the mean is large against the spread.
-        """
-        if not (self.weight > 0 and other.weight > 0):
-            return 0.0
-        gap = self.mean(self.label) - other.mean(other.label)
-        return gap * gap * self.weight * (other.weight / (self.weight + other.weight))
-
-
-class Metrics(ABC):
+class Metrics:
     """Give `update` every row once, in any number of calls; ask for `result` at any time.
 
     Asking changes nothing: neither later results nor, except for the window of `progress`,
     later answers.
+
+    >>> clicks = Metrics("logistic")
+    >>> clicks.update(margins=[2.0, -1.0, 0.5], labels=[1, 0, 0])
+    >>> clicks.result()["auc"]
+    1.0
+    >>> ratings = Metrics("squared")
+    >>> ratings.update(margins=[3.0, 4.0], labels=[4.0, 4.0], weights=[1.0, 3.0])
+    >>> ratings.result()["rmse"]
+    0.5
     """
 
-    def __init__(self) -> None:
+    def __init__(self, loss: str) -> None:
+        self._loss_of = loss_named(loss)
         self._block = np.empty((3, BLOCK))
         self._held = 0
         self._totals = Totals()
         self._last_progress = Totals()
+        self._ranking = _Ranking() if self._loss_of.metrics.ranks else None
 
     def update(
         self,
@@ -108,148 +97,101 @@ class Metrics(ABC):
             if self._held == BLOCK:
                 self._settle()
 
-    @abstractmethod
     def result(self) -> dict[str, float]:
         """Every figure, over all rows so far."""
+        totals, measures = self._so_far(), self._loss_of.metrics
+        loss, mean_label = self._loss(totals), totals.mean(totals.label)
+        constant = measures.figure(totals.mean(totals.spread))
+        if measures.entropy is not None:
+            constant = measures.entropy(mean_label)
+        ranking = {}
+        if self._ranking is not None:
+            ranking = self._ranking.result(self._held_rows(), known=not math.isnan(loss))
+        return {
+            "rows": totals.rows,
+            "weight": totals.weight,
+            measures.key: loss,
+            **ranking,
+            "mean_label": mean_label,
+            "mean_prediction": totals.mean(totals.prediction),
+            f"constant_{measures.key}": constant,
+        }
 
     def progress(self) -> dict[str, float]:
         """For a progress line: `rows`, `loss` over all of them, `recent` loss since the last call.
 
-        Costs at most one block; the loss is the LogLoss or the RMSE.
+        Costs at most one block; the loss is the LogLoss, the RMSE or the deviance.
         """
         now, last = self._so_far(), self._last_progress
         window = Totals(weight=now.weight - last.weight, loss=now.loss - last.loss)
         self._last_progress = now
         return {"rows": now.rows, "loss": self._loss(now), "recent": self._loss(window)}
 
-    @abstractmethod
-    def _score(self, margins: FloatArray, labels: FloatArray, weights: FloatArray) -> Totals:
-        """The totals of some rows."""
-
-    @abstractmethod
     def _loss(self, totals: Totals) -> float:
         """The loss as people read it."""
+        return self._loss_of.metrics.figure(totals.mean(totals.loss))
 
     def _settle(self) -> None:
+        if self._ranking is not None:
+            self._ranking.add(self._held_rows())
         self._totals, self._held = self._so_far(), 0
 
     def _so_far(self) -> Totals:
         with np.errstate(over="ignore", invalid="ignore"):  # squares of huge labels: inf or nan
-            return self._totals + self._score(*self._held_rows())
+            return self._together(self._totals, self._score(*self._held_rows()))
+
+    def _score(self, margins: FloatArray, labels: FloatArray, weights: FloatArray) -> Totals:
+        """The totals of some rows."""
+        _check_labels(self._loss_of, labels)
+        labels = self._loss_of.kept(labels)
+        sums = _core.sum_rows(self._loss_of.name, margins, labels, weights)
+        divergence = self._loss_of.metrics.divergence
+        if divergence is None:
+            return Totals(len(labels), *sums)
+        weight, _, label, _ = sums
+        mean = label / weight if weight > 0 else 0.0
+        # Without BLAS, whose threads would fight with the learner's for arrays this small.
+        spread = float(np.sum(weights * divergence(labels, mean)))
+        return Totals(len(labels), *sums, spread)
+
+    def _together(self, a: Totals, b: Totals) -> Totals:
+        """Two groups of rows as one.
+
+        Around the common mean their labels are spread as around their own, plus how far these are
+        from it. Sums of squared labels would cancel when the mean is large against the spread.
+        """
+        weight, label = a.weight + b.weight, a.label + b.label
+        spread, divergence = a.spread + b.spread, self._loss_of.metrics.divergence
+        if divergence is not None and a.weight > 0 and b.weight > 0:
+            means = np.array([a.mean(a.label), b.mean(b.label)])
+            spread += float(np.sum(divergence(means, label / weight) * (a.weight, b.weight)))
+        rows, loss = a.rows + b.rows, a.loss + b.loss
+        return Totals(rows, weight, loss, label, a.prediction + b.prediction, spread)
 
     def _held_rows(self) -> FloatArray:
         return self._block[:, : self._held]
 
-    def _shared_figures(self, totals: Totals) -> dict[str, float]:
-        return {
-            "mean_label": totals.mean(totals.label),
-            "mean_prediction": totals.mean(totals.prediction),
-        }
 
-
-class ClicksMetrics(Metrics):
-    """The logistic loss: labels are 0 or 1, the prediction is the sigmoid of the margin.
-
-    >>> metrics = ClicksMetrics()
-    >>> metrics.update(margins=[2.0, -1.0, 0.5], labels=[1, 0, 0])
-    >>> metrics.result()["auc"]
-    1.0
-    """
+class _Ranking:
+    """The margins of clicks and of others, counted in bins."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._bins = np.zeros(2 * (BINS + 1))
 
-    def result(self) -> dict[str, float]:
-        totals = self._so_far()
-        logloss, mean_label = self._loss(totals), totals.mean(totals.label)
-        auc, auc_error = self._auc() if not math.isnan(logloss) else (math.nan, math.nan)
-        return {
-            "rows": totals.rows,
-            "weight": totals.weight,
-            "logloss": logloss,
-            "auc": auc,
-            "auc_error": auc_error,
-            **self._shared_figures(totals),
-            "constant_logloss": _entropy(mean_label),
-        }
+    def add(self, rows: FloatArray) -> None:
+        _core.bin_clicks(self._bins, REACH, *rows)
 
-    def _score(self, margins: FloatArray, labels: FloatArray, weights: FloatArray) -> Totals:
-        _check_clicks(labels)
-        return Totals(len(labels), *_core.sum_clicks(margins, labels, weights))
-
-    def _loss(self, totals: Totals) -> float:
-        return totals.mean(totals.loss)
-
-    def _settle(self) -> None:
-        _core.bin_clicks(self._bins, REACH, *self._held_rows())
-        super()._settle()
-
-    def _auc(self) -> tuple[float, float]:
+    def result(self, held: FloatArray, *, known: bool) -> dict[str, float]:
+        """With the rows still held; unless a margin among them all was not a number."""
         bins = self._bins.copy()
-        _core.bin_clicks(bins, REACH, *self._held_rows())
+        _core.bin_clicks(bins, REACH, *held)
         pairs, ordered, tied = _core.rank_clicks(bins, REACH)
-        if not pairs > 0:
-            return math.nan, math.nan
-        return (ordered + tied / 2) / pairs, tied / 2 / pairs
+        if not (known and pairs > 0):
+            return {"auc": math.nan, "auc_error": math.nan}
+        return {"auc": (ordered + tied / 2) / pairs, "auc_error": tied / 2 / pairs}
 
 
-class RatingMetrics(Metrics):
-    """The squared loss: the prediction is the margin itself.
-
-    >>> metrics = RatingMetrics()
-    >>> metrics.update(margins=[3.0, 4.0], labels=[4.0, 4.0], weights=[1.0, 3.0])
-    >>> metrics.result()["rmse"]
-    0.5
-    """
-
-    def result(self) -> dict[str, float]:
-        totals = self._so_far()
-        return {
-            "rows": totals.rows,
-            "weight": totals.weight,
-            "rmse": self._loss(totals),
-            **self._shared_figures(totals),
-            "constant_rmse": math.sqrt(totals.mean(totals.spread)),
-        }
-
-    def _score(self, margins: FloatArray, labels: FloatArray, weights: FloatArray) -> Totals:
-        weight, label = float(np.sum(weights)), _dot(weights, labels)
-        centre = label / weight if weight > 0 else 0.0
-        return Totals(
-            rows=len(labels),
-            weight=weight,
-            loss=_dot(weights, np.square(margins - labels)),
-            label=label,
-            prediction=_dot(weights, margins),
-            spread=_dot(weights, np.square(labels - centre)),
-        )
-
-    def _loss(self, totals: Totals) -> float:
-        return math.sqrt(totals.mean(totals.loss))
-
-
-def make_metrics(loss: str) -> Metrics:
-    """The metrics that belong to a loss: `logistic` or `squared`."""
-    kinds: dict[str, type[Metrics]] = {"logistic": ClicksMetrics, "squared": RatingMetrics}
-    if loss not in kinds:
-        raise HyperError(f"loss={loss!r} must be one of {', '.join(kinds)}")
-    return kinds[loss]()
-
-
-def _dot(weights: FloatArray, values: FloatArray) -> float:
-    """Without BLAS, whose threads would fight with the learner's for arrays this small."""
-    return float(np.sum(weights * values))
-
-
-def _check_clicks(labels: FloatArray) -> None:
-    wrong = (labels != 0.0) & (labels != 1.0)
-    if wrong.any():
-        raise DataError(f"label {labels[wrong][0]} must be 0 or 1 (logistic loss)")
-
-
-def _entropy(mean: float) -> float:
-    """The least LogLoss of a constant prediction, reached by the mean label itself."""
-    if not 0.0 < mean < 1.0:
-        return 0.0 * mean
-    return -mean * math.log(mean) - (1.0 - mean) * math.log1p(-mean)
+def _check_labels(loss: Loss, labels: FloatArray) -> None:
+    fit = loss.check_label(labels)
+    if not fit.all():
+        raise DataError(f"label {labels[~fit][0]} {loss.wants}")

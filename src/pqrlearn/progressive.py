@@ -14,7 +14,8 @@ from typing import Any
 
 from pqrlearn.errors import RefusedRow
 from pqrlearn.learners import Learner
-from pqrlearn.metrics import Metrics, make_metrics
+from pqrlearn.loss import Measures, loss_named
+from pqrlearn.metrics import Metrics
 from pqrlearn.rows import Batch
 
 Watch = Callable[[Metrics], None]
@@ -25,9 +26,15 @@ Watch = Callable[[Metrics], None]
 class Pass:
     """What one pass over the rows showed."""
 
+    measures: Measures
     seconds: float
     figures: dict[str, float]
     refused: list[RefusedRow]
+
+    @property
+    def loss(self) -> float:
+        """The figure by which models are compared: LogLoss, RMSE or deviance."""
+        return self.figures[self.measures.key]
 
     @property
     def rows(self) -> int:
@@ -39,13 +46,13 @@ class Pass:
 
     def worse_than_constant(self) -> str | None:
         """A sentence, when predicting one number for every row would have been better."""
-        name = "logloss" if "logloss" in self.figures else "rmse"
-        loss, constant = self.figures[name], self.figures[f"constant_{name}"]
+        key, title = self.measures.key, self.measures.title
+        loss, constant = self.figures[key], self.figures[f"constant_{key}"]
         if not loss > constant:
             return None
         return (
-            f"the progressive {'LogLoss' if name == 'logloss' else 'RMSE'} of {loss:.4f} is worse "
-            f"than {constant:.4f}, the best constant's"
+            f"the progressive {title} of {loss:.4f} is worse than {constant:.4f}, "
+            "the best constant's"
         )
 
 
@@ -82,7 +89,7 @@ def _run(
     watch: Watch | None,
     skip_refused: bool,
 ) -> Pass:
-    metrics = make_metrics(loss)
+    metrics = Metrics(loss)
     refused: list[RefusedRow] = []
     start = time.perf_counter()
     with _Scorer(metrics) as scorer:
@@ -102,7 +109,7 @@ def _run(
                 if watch is not None and done == len(batch):
                     watch(metrics)
                 scorer.start(margins, batch)
-    return Pass(time.perf_counter() - start, metrics.result(), refused)
+    return Pass(loss_named(loss).metrics, time.perf_counter() - start, metrics.result(), refused)
 
 
 class _Scorer:

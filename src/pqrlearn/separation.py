@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,11 @@ class Separation:
     @property
     def order(self) -> int:
         return len(self.features)
+
+    @cached_property
+    def snapshot(self) -> _core.Separation:
+        """The native look-up, made once: models and rows split in advance share it."""
+        return _core.Separation(self.features)
 
     def high_names(self) -> list[str]:
         """The high features as a person would call them, by rank."""
@@ -161,20 +167,20 @@ class Counts:
         sample_rows: int | None = SAMPLE_ROWS,
         on_bad_row: str = "stop",
         *,
-        clicks: bool = False,
+        loss: str | None = None,
     ) -> Counts:
         """Counts of files: whole ones, or blocks spread evenly over those with more rows.
 
         From stdin or a compressed file, which cannot be entered in the middle, the first rows.
-        With `clicks`, a row whose label is no click is a bad row.
+        With a `loss`, a row whose label does not fit it is a bad row.
         """
         readers: list[LibsvmReader] = []
 
         def read(path: AnyPath, start: int, stop: int | None) -> Iterator[Batch]:
             if is_cache(path):
-                return CacheReader(path, clicks=clicks).batches(start, stop)
+                return CacheReader(path, loss=loss).batches(start, stop)
             readers.append(
-                LibsvmReader(path, clicks=clicks, on_bad_row=on_bad_row, start=start, stop=stop)
+                LibsvmReader(path, loss=loss, on_bad_row=on_bad_row, start=start, stop=stop)
             )
             return readers[-1].batches()
 
@@ -267,7 +273,7 @@ def _spread(size: int, share: float) -> Iterator[tuple[int, int]]:
 
 def _size(path: AnyPath) -> int:
     """Of text in bytes, of a cache in rows: what it is cut by."""
-    return CacheReader(path, clicks=False).rows if is_cache(path) else os.path.getsize(path)
+    return CacheReader(path).rows if is_cache(path) else os.path.getsize(path)
 
 
 def _estimated_rows(path: AnyPath, size: int) -> float:

@@ -22,6 +22,7 @@ import numpy as np
 from pqrlearn.errors import RefusedRow
 from pqrlearn.journal import Journal, key_of
 from pqrlearn.learners import Learner, make
+from pqrlearn.loss import loss_named
 from pqrlearn.progressive import evaluate
 from pqrlearn.rows import Batch
 from pqrlearn.separation import Separation
@@ -39,7 +40,7 @@ CHUNK_ROWS = 2**16  # learned in one call: between two calls Ctrl-C is heard
 RATES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 PENALTIES = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
 SMALL_PENALTIES = (1e-4, 1e-3, 1e-2, 0.1)
-RANKS = {"squared": (2, 4, 8, 16, 32, 64, 128), "logistic": (4, 8, 16, 32, 64)}
+CLICK_RANKS, RATING_RANKS = (4, 8, 16, 32, 64), (2, 4, 8, 16, 32, 64, 128)
 SCALES = (None, 0.3, 1.0, 3.0)
 
 
@@ -50,6 +51,7 @@ def space(kind: str, loss: str) -> Grid:
         "radius": (5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0),
         "eta": (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0),
     }
+    ranks = CLICK_RANKS if loss_named(loss).metrics.ranks else RATING_RANKS
     factors: Grid = {"factor_eta": RATES, "factor_l2": PENALTIES}
     spaces: dict[str, Grid] = {
         "lr": ftrl,
@@ -60,9 +62,9 @@ def space(kind: str, loss: str) -> Grid:
             "l1": SMALL_PENALTIES,
             "l2": SMALL_PENALTIES,
             **factors,
-            "rank": RANKS[loss],
+            "rank": ranks,
         },
-        "difacto": {**ftrl, **factors, "tiers": tuple(map(tiers_of, RANKS[loss]))},
+        "difacto": {**ftrl, **factors, "tiers": tuple(map(tiers_of, ranks))},
         "cfm": {"alpha": RATES, "l2": PENALTIES, **ball},
         "ccfm": ball,
     }
@@ -146,7 +148,7 @@ class Task:
             figures = evaluate(self.trained(settings, rows), chunks(self.validation)).figures
         except RefusedRow:
             return None
-        loss = figures["rmse" if self.loss == "squared" else "logloss"]
+        loss = figures[loss_named(self.loss).metrics.key]
         return loss if math.isfinite(loss) else None
 
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <random>
 #include <string>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -44,7 +45,7 @@ std::string some_text(std::size_t rows) {
 pqr::RowBuffer parsed(const std::string& text) {
   pqr::RowBuffer rows;
   std::vector<pqr::BadRow> bad;
-  pqr::parse_libsvm(text.data(), text.size(), true, true, false, 1, rows, bad);
+  pqr::parse_libsvm(text.data(), text.size(), true, pqr::Loss::logistic, false, 1, rows, bad);
   return rows;
 }
 
@@ -67,9 +68,9 @@ void learn_and_predict(const char* title, Model&& model, const pqr::Rows& rows) 
   }
 }
 
-pqr::Separation first_features(std::uint32_t size) {
-  pqr::Separation separation;
-  for (std::uint32_t feature = 1; feature <= size; ++feature) separation.append(feature);
+std::shared_ptr<const pqr::Separation> first_features(std::uint32_t size) {
+  auto separation = std::make_shared<pqr::Separation>();
+  for (std::uint32_t feature = 1; feature <= size; ++feature) separation->append(feature);
   return separation;
 }
 
@@ -80,22 +81,22 @@ int main() {
   std::printf("# %s\n", pqr::has_avx2() ? "AVX2" : "any machine");
   const pqr::RowBuffer buffer = parsed(some_text(2000));
   const pqr::Rows rows = buffer.view();
-  const pqr::Optimizer optimizers[] = {pqr::Ftrl(0.1, 1, 0, 0), pqr::Ftrl(0.05, 0.5, 0.3, 0.1),
-                                       pqr::Ogd(0.01, true, 2), pqr::GeneralFtrl(0.01, 2)};
+  const pqr::Optimizer optimizers[] = {pqr::Ftrl({0.1, 1, 0, 0}), pqr::Ftrl({0.05, 0.5, 0.3, 0.1}),
+                                       pqr::Ogd({0.01, 1, 2}), pqr::GeneralFtrl({0.01, 2})};
   for (const pqr::Optimizer& optimizer : optimizers) {
-    for (const Loss loss : {Loss::logistic, Loss::squared}) {
+    for (const Loss loss : {Loss::logistic, Loss::squared, Loss::poisson}) {
       learn_and_predict("LR", Model({loss, true, false, 0}, optimizer, first_features(0)), rows);
       learn_and_predict("PQR", Model({loss, true, false, 1}, optimizer, first_features(order)),
                         rows);
     }
   }
-  learn_and_predict("QR", Model({Loss::logistic, true, true, 1}, optimizers[0], {}), rows);
+  learn_and_predict("QR", Model({Loss::logistic, true, true, 1}, optimizers[0], first_features(0)), rows);
   const pqr::DescentRule descent{true, false, 0.05, 1, 0.001, 0.001};
   const pqr::Start start{5, 0.1f};
   learn_and_predict("FM", pqr::Fm({Loss::logistic, true, 5, start, descent, descent}), rows);
   learn_and_predict(
       "DiFacto",
       pqr::Difacto(
-          {Loss::logistic, true, {{3, 2}, {9, 11}}, start, pqr::Ftrl(0.1, 1, 0.1, 0), descent}),
+          {Loss::logistic, true, {{3, 2}, {9, 11}}, start, pqr::Ftrl({0.1, 1, 0.1, 0}), descent}),
       rows);
 }

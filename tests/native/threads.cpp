@@ -56,9 +56,9 @@ pqr::RowBuffer some_rows(std::size_t size) {
   return rows;
 }
 
-pqr::Separation first_features() {
-  pqr::Separation separation;
-  for (std::uint32_t feature = 0; feature < order; ++feature) separation.append(feature);
+std::shared_ptr<const pqr::Separation> first_features() {
+  auto separation = std::make_shared<pqr::Separation>();
+  for (std::uint32_t feature = 0; feature < order; ++feature) separation->append(feature);
   return separation;
 }
 
@@ -115,12 +115,12 @@ int learn_and_read(Model& model, std::size_t size) {
     pqr::Rows half = rows.part(0, rows.size / 2),
               rest = rows.part(half.size, rows.size - half.size);
     const pqr::Splits splits(half, inside.separation());
-    half.splits = splits.data();
+    half.splits = splits.of(inside.separation().get(), 0, half.size);
     std::unique_ptr<pqr::Splits> later;
     std::thread splitter([&] { later = std::make_unique<pqr::Splits>(rest, inside.separation()); });
     model.learn(half, margins.data());
     splitter.join();
-    rest.splits = later->data();
+    rest.splits = later->of(inside.separation().get(), 0, rest.size);
     model.learn(rest, margins.data() + half.size);
   }
   learned = true;
@@ -138,9 +138,10 @@ int learn_and_read(Model& model, std::size_t size) {
 int main() {
   const pqr::Settings some_high{pqr::Loss::logistic, true, false, 1.0f};
   const pqr::Settings all_high{pqr::Loss::logistic, true, true, 1.0f};
-  Model proximal(std::in_place, some_high, pqr::Ftrl(0.1, 1.0, 0.0, 0.0), first_features());
-  Model rescaled(std::in_place, some_high, pqr::Ogd(1.0, false, 1e-3), first_features());
-  Model everything(std::in_place, all_high, pqr::GeneralFtrl(0.01, 1.0), pqr::Separation{});
+  Model proximal(std::in_place, some_high, pqr::Ftrl({0.1, 1.0, 0.0, 0.0}), first_features());
+  Model rescaled(std::in_place, some_high, pqr::Ogd({1.0, 0.0, 1e-3}), first_features());
+  Model everything(std::in_place, all_high, pqr::GeneralFtrl({0.01, 1.0}),
+                   std::make_shared<pqr::Separation>());
   for (const int code : {learn_and_read(proximal, 4000), learn_and_read(rescaled, 2000),
                          learn_and_read(everything, 300)}) {
     if (code != 0) return code;

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from pqrlearn import modelfile
 from pqrlearn.batch.expansion import Expanded, Linear, expanded
 from pqrlearn.batch.solver import TOLERANCE, Minimum, Problem, Watch, minimise
 from pqrlearn.errors import DataError, HyperError
 from pqrlearn.hyper import Ogd, check_rate, check_whole
-from pqrlearn.learners import QR, Learner
+from pqrlearn.learners import LR, QR, Learner, State
 from pqrlearn.learners.base import RowsLike, as_batch
-from pqrlearn.metrics import Metrics, make_metrics
+from pqrlearn.loss import loss_named
+from pqrlearn.metrics import Metrics
 from pqrlearn.rows import Batch, FloatArray
 
 __all__ = [
@@ -56,7 +56,7 @@ def passes(
     rng = np.random.default_rng(check_whole("seed", seed, least=0))
     figures = []
     for _ in range(count):
-        metrics = make_metrics(learner.loss)
+        metrics = Metrics(learner.loss)
         order = rng.permutation(len(batch))
         for start in range(0, len(order), _PASS_ROWS):
             part = batch.take(order[start : start + _PASS_ROWS])
@@ -123,30 +123,32 @@ def problem_of(
 ) -> Problem:
     """The loss of a model over expanded rows, with the labels and weights of their batch."""
     weights = batch.weights.astype(np.float64)
-    return Problem(model.loss, rows.matrix, batch.labels, weights, l2, radius)
+    return Problem(loss_named(model.loss), rows.matrix, batch.labels, weights, l2, radius)
 
 
 def _holding(
     model: Linear, rows: Expanded, theta: FloatArray, batch: Batch, radius: float | None
 ) -> Linear:
-    """A model with these weights: the state of OGD after all rows is the weights themselves."""
-    kind, settings, tensors = modelfile.from_bytes(model.to_bytes())
-    settings["optimizer"] = Ogd(radius=radius).settings()
-    settings["rows"] = len(batch)
+    """A model with these weights, which goes on by OGD."""
+    ogd, empty = Ogd(radius=radius), model.state()
     last = int(batch.indices.max(initial=0))
-    settings["next_feature"] = max(settings["next_feature"], last + 1)
-    norm2 = 0.0
+    settings = empty.settings | {
+        "optimizer": ogd.settings(),
+        "rows": len(batch),
+        "next_feature": max(empty.settings["next_feature"], last + 1),
+    }
+    slots_of = LR(model.loss, ogd)  # a slot of OGD does not depend on the model
+    arrays, norm2 = dict(empty.arrays), 0.0
     for block in model.blocks:
         here = theta[rows.columns(block)] if block in rows.keys else np.zeros(1)
-        slots = np.stack([here, np.zeros_like(here)], axis=1)
         if block == "bias":
-            tensors["bias"] = slots[0]
-            norm2 += float(here @ here)
+            slots = arrays["bias"] = slots_of.bias_slot_of(float(here[0]), 0.0)
         else:
-            kept = slots.astype(np.float32)
-            tensors |= rows.key_tensors(block) | {f"{block}.slots": kept}
-            norm2 += float(np.square(kept.astype(np.float64)).sum())
-    tensors["optimizer"] = np.array([len(batch), 1.0, norm2])
+            kept = slots_of.slots_of("linear", here, 0.0)
+            arrays |= rows.key_tensors(block) | {f"{block}.slots": kept}
+            slots = kept.astype(np.float64)
+        norm2 += float(np.square(slots).sum())
+    arrays["optimizer"] = np.array([len(batch), 1.0, norm2])
     if isinstance(model, QR):
-        tensors["high"] = rows.high
-    return type(model).from_bytes(modelfile.to_bytes(kind, settings, tensors))
+        arrays["high"] = rows.high
+    return type(model).from_state(State(empty.kind, settings, arrays, empty.names))

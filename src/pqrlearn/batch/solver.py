@@ -14,11 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from pqrlearn.errors import PqrError
+from pqrlearn.loss import Loss
 from pqrlearn.rows import FloatArray
 
 Watch = Callable[[int, float], None]
@@ -38,7 +39,7 @@ _TINY = 1e-300  # in place of a zero that something is divided by
 class Problem:
     """F over the rows of a matrix, and where its minimum is looked for."""
 
-    loss: str
+    loss: Loss
     matrix: Any
     labels: FloatArray
     weights: FloatArray
@@ -53,8 +54,8 @@ class Problem:
     def at(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """F and its gradient."""
         margins = self.matrix @ theta
-        value = float(self.weights @ losses(self.loss, margins, self.labels))
-        slope = self.weights * slopes(self.loss, margins, self.labels)
+        value = float(self.weights @ self.loss.loss(margins, self.labels))
+        slope = self.weights * self.loss.slope(margins, self.labels)
         gradient = self.matrix.T @ slope + self.l2 * theta
         return value + self.l2 / 2 * float(theta @ theta), gradient
 
@@ -71,44 +72,18 @@ class Problem:
 
         def after(step: FloatArray) -> tuple[float, FloatArray]:
             by = self.matrix @ step
-            change = float(self.weights @ changes(self.loss, before, by, self.labels))
+            change = float(self.weights @ self.loss.change(before, by, self.labels))
             change += strength * float(step @ (start + step / 2))
-            slope = self.weights * slopes(self.loss, before + by, self.labels)
+            slope = self.weights * self.loss.slope(before + by, self.labels)
             return change, self.matrix.T @ slope + strength * (start + step)
 
         return after
 
     def curvature(self) -> FloatArray:
-        """The most that the second derivative by each coordinate can be."""
-        most = 1.0 if self.loss == "squared" else 0.25
-        squares: FloatArray = self.matrix.power(2).T @ self.weights
-        return most * squares + self.l2
-
-
-def losses(loss: str, margins: FloatArray, labels: FloatArray) -> FloatArray:
-    """(m - y)²/2, or log(1 + e^-m) for clicks and log(1 + e^m) for the others."""
-    if loss == "squared":
-        return np.square(margins - labels) / 2
-    return cast(FloatArray, np.logaddexp(0.0, np.where(labels > 0, -margins, margins)))
-
-
-def slopes(loss: str, margins: FloatArray, labels: FloatArray) -> FloatArray:
-    """The derivative of the loss by the margin."""
-    if loss == "squared":
-        return margins - labels
-    return cast(FloatArray, np.exp(-np.logaddexp(0.0, -margins)) - (labels > 0))
-
-
-def changes(loss: str, margins: FloatArray, by: FloatArray, labels: FloatArray) -> FloatArray:
-    """What `losses` grow by when the margins do, exact also where it is next to nothing."""
-    if loss == "squared":
-        return by * (margins - labels + by / 2)
-    sign = np.where(labels > 0, 1.0, -1.0)
-    wrong = np.exp(-np.logaddexp(0.0, sign * margins))  # the chance given to the other label
-    small = np.abs(by) < 1.0
-    exact = np.log1p(wrong * np.expm1(np.where(small, -sign * by, 0.0)))
-    plain = losses(loss, margins + by, labels) - losses(loss, margins, labels)
-    return np.where(small, exact, plain)
+        """The second derivative by each coordinate where theta = 0."""
+        margin = self.loss.curvature(np.zeros(len(self.labels)), self.labels)
+        squares: FloatArray = self.matrix.power(2).T @ (self.weights * margin)
+        return squares + self.l2
 
 
 @dataclass(frozen=True, eq=False)

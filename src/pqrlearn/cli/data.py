@@ -16,10 +16,9 @@ from pqrlearn.datasets.base import DataSet
 from pqrlearn.datasets.statistics import Statistics, measure
 from pqrlearn.datasets.store import Watch
 from pqrlearn.files import check_writable, written_whole
+from pqrlearn.loss import loss_named
 from pqrlearn.readers import Names, format_batch, format_names
 from pqrlearn.rows import Batch
-
-TASKS = {"squared": "ratings", "logistic": "clicks"}
 
 
 @click.group(short_help="List, fetch, convert and describe data sets.")
@@ -58,7 +57,7 @@ def _described(one: DataSet) -> dict[str, Any]:
     return {
         "name": one.name,
         "title": one.title,
-        "task": TASKS[one.loss],
+        "task": loss_named(one.loss).task,
         "rows": one.rows,
         "features": one.features,
         "licence": one.licence,
@@ -127,7 +126,7 @@ def _is_file(name: str) -> bool:
 
 
 def _rows(path: str, watch: Watch) -> Iterator[Batch]:
-    inputs, rows = Inputs([path], clicks=False), 0
+    inputs, rows = Inputs([path]), 0
     for batch in inputs.batches():
         yield batch
         rows += len(batch)
@@ -198,7 +197,7 @@ def _figures(one: DataSet, counted: Statistics, top: int) -> dict[str, Any]:
 
 
 def _print(one: DataSet, counted: Statistics, top: int) -> None:
-    label = "clicks per row" if one.loss == "logistic" else "mean rating"
+    label = loss_named(one.loss).mean_label
     cells = [
         ("rows", f"{counted.rows:,}", f"{one.rows:,}", _or_dash(one.paper_rows)),
         (

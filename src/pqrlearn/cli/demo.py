@@ -18,7 +18,7 @@ from pqrlearn.cli.inspect import strongest
 from pqrlearn.datasets.clicks import ClickStream
 from pqrlearn.hyper import AdaGrad, Ftrl
 from pqrlearn.learners import FM, LR, PQR, DiFacto, Learner
-from pqrlearn.metrics import make_metrics
+from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import Pass, evaluate, learn
 from pqrlearn.readers import read_names
 from pqrlearn.separation import Counts
@@ -147,7 +147,7 @@ def _run(make: Make, title: str, seed: int, train: str, test: str, quiet: bool) 
 
 
 def _pass(run: Any, title: str, learner: Learner, path: str, quiet: bool) -> Pass:
-    inputs = Inputs([path], clicks=True)
+    inputs = Inputs([path], loss=learner.loss)
     with show.progress(title, inputs.fraction, quiet=quiet) as watch:
         result: Pass = run(learner, inputs.batches(), watch)
     return result
@@ -155,7 +155,7 @@ def _pass(run: Any, title: str, learner: Learner, path: str, quiet: bool) -> Pas
 
 def _truth(stream: ClickStream, rows: int) -> dict[str, float]:
     """What the planted probabilities themselves score on the held-out rows."""
-    metrics = make_metrics("logistic")
+    metrics = Metrics("logistic")
     for batch in stream.batches(rows // 4, start=rows):
         metrics.update(stream.margins(batch), batch.labels, batch.weights)
     return metrics.result()

@@ -29,7 +29,7 @@ def evaluate(
     if bad_rows:
         raise click.UsageError("--bad-rows belongs to pqr train")
     learner = load(model_path)
-    inputs = Inputs(files, clicks=learner.loss == "logistic", on_bad_row=on_bad_row)
+    inputs = Inputs(files, loss=learner.loss, on_bad_row=on_bad_row)
     with show.progress("evaluating", inputs.fraction, quiet=quiet or as_json) as watch:
         result = run(learner, inputs.batches(), watch, skip_refused=on_bad_row == "skip")
     show.note_bad_rows(inputs, result)
@@ -38,5 +38,5 @@ def evaluate(
         bad = inputs.bad_rows + len(result.refused)
         show.print_json({"model": learner.kind, **figures, "bad_rows": bad})
     else:
-        cells = [("rows", f"{result.rows:,}"), *show.figure_cells(result.figures)]
+        cells = [("rows", f"{result.rows:,}"), *show.figure_cells(result)]
         show.table("", ["", ""], cells, text_columns=2)

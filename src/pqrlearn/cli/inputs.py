@@ -26,7 +26,7 @@ class Inputs:
         self,
         paths: Sequence[str],
         *,
-        clicks: bool,
+        loss: str | None = None,
         on_bad_row: str = "stop",
         keep_bad: IO[bytes] | None = None,
         room: Path | None = None,
@@ -34,7 +34,7 @@ class Inputs:
         if list(paths).count("-") > 1:
             raise click.UsageError("- (stdin) can be read only once")
         self.paths = list(paths)
-        self.clicks = clicks
+        self.loss = loss
         self._on_bad_row, self._keep_bad = on_bad_row, keep_bad
         self._cache = room / "rows.cache" if room else None
         self._readers: list[LibsvmReader | CacheReader] = []
@@ -59,7 +59,7 @@ class Inputs:
         elif not self._cache.exists():
             yield from kept(self._cache, self._read_files())
         else:
-            reader = CacheReader(self._cache, clicks=self.clicks)
+            reader = CacheReader(self._cache, loss=self.loss)
             self._sources, self._sizes = [reader], [_size(str(self._cache))]
             yield from reader.batches()
 
@@ -76,13 +76,13 @@ class Inputs:
     def _opened(self, path: str, stack: ExitStack) -> LibsvmReader | CacheReader:
         reader: LibsvmReader | CacheReader
         if is_cache(path):
-            reader = CacheReader(path, clicks=self.clicks)
+            reader = CacheReader(path, loss=self.loss)
             self._sources.append(reader)
         else:
             source = stack.enter_context(open_source(path))
             self._sources.append(source)
             reader = LibsvmReader(
-                source, clicks=self.clicks, on_bad_row=self._on_bad_row, keep_bad=self._keep_bad
+                source, loss=self.loss, on_bad_row=self._on_bad_row, keep_bad=self._keep_bad
             )
         self._readers.append(reader)
         return reader

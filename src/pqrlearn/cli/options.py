@@ -11,7 +11,6 @@ from pqrlearn.hyper import (
     DESCENTS,
     FACTOR_ETA,
     INIT,
-    LOSSES,
     OPTIMIZERS,
     RANK,
     SAMPLE_ROWS,
@@ -24,6 +23,7 @@ from pqrlearn.hyper import (
     Ogd,
     Sgd,
 )
+from pqrlearn.loss import LOSSES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -84,8 +84,9 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON o
 quiet = click.option("--quiet", is_flag=True, help="No progress line.")
 loss = click.option(
     "--loss",
-    type=click.Choice(LOSSES),
-    help="logistic for clicks (labels 0/1 or -1/1; the default), squared for ratings.",
+    type=click.Choice(list(LOSSES)),
+    help="logistic for clicks (labels 0/1 or -1/1; the default), squared for ratings, poisson for "
+    "counts.",
 )
 order = click.option(
     "--order",

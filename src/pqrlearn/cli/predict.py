@@ -24,7 +24,7 @@ from pqrlearn.rows import Batch, FloatArray
 @click.option(
     "--output",
     type=click.Choice(["probability", "margin", "label"]),
-    help="What to print. Default: the probability of a click, or the rating itself.",
+    help="What to print. Default: the probability of a click, the rating, or the mean count.",
 )
 @click.option("-o", "--to", metavar="FILE", help="Write here instead of stdout, whole or not.")
 @options.bad_rows
@@ -43,7 +43,7 @@ def predict(
         raise click.UsageError("--bad-rows belongs to pqr train")
     learner = load(model_path)
     values = _values(learner, output)
-    inputs = Inputs(files, clicks=False, on_bad_row=on_bad_row)
+    inputs = Inputs(files, on_bad_row=on_bad_row)
     with _opened(to) as file:
         refused = _write(inputs, values, file, skip_refused=on_bad_row == "skip")
     without = inputs.bad_rows + refused
@@ -65,11 +65,15 @@ def _opened(to: str | None) -> Iterator[IO[str]]:
 def _values(learner: Learner, output: str | None) -> Callable[[Batch], FloatArray]:
     if output == "margin":
         return learner.margin_many
-    if output is None or learner.loss == "logistic":
-        if output != "label":
-            return learner.predict_many
-        return lambda batch: np.where(learner.margin_many(batch) > 0, 1.0, 0.0)
-    raise HyperError(f"--output {output} needs a model with logistic loss; this one has squared")
+    if output is None:
+        return learner.predict_many
+    if learner.loss != "logistic":
+        raise HyperError(
+            f"--output {output} needs a model with logistic loss; this one has {learner.loss}"
+        )
+    if output == "probability":
+        return learner.predict_many
+    return lambda batch: np.where(learner.margin_many(batch) > 0, 1.0, 0.0)
 
 
 def _write(

@@ -149,22 +149,16 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def figure_cells(figures: dict[str, float]) -> list[tuple[str, str]]:
+def figure_cells(result: Pass) -> list[tuple[str, str]]:
     """The metrics as a person reads them."""
-    cells = []
-    if "logloss" in figures:
-        cells += [
-            ("LogLoss", f"{figures['logloss']:.5f}"),
-            ("AUC", f"{figures['auc']:.5f} ± {figures['auc_error']:.0e}"),
-            ("best constant's LogLoss", f"{figures['constant_logloss']:.5f}"),
-        ]
-    else:
-        cells += [
-            ("RMSE", f"{figures['rmse']:.5f}"),
-            ("best constant's RMSE", f"{figures['constant_rmse']:.5f}"),
-        ]
+    measures, figures = result.measures, result.figures
+    key, title = measures.key, measures.title
+    cells = [(title, f"{figures[key]:.5f}")]
+    if measures.ranks:
+        cells.append(("AUC", f"{figures['auc']:.5f} ± {figures['auc_error']:.0e}"))
     return [
         *cells,
+        (f"best constant's {title}", f"{figures[f'constant_{key}']:.5f}"),
         ("mean label", f"{figures['mean_label']:.5f}"),
         ("mean prediction", f"{figures['mean_prediction']:.5f}"),
     ]

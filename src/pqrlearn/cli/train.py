@@ -117,7 +117,7 @@ class _Run:
         room = stack.enter_context(room_beside(Path(given["output"]))) if again else None
         self.inputs = Inputs(
             files,
-            clicks=loss == "logistic",
+            loss=loss,
             on_bad_row=given["on_bad_row"],
             keep_bad=self._keep_bad,
             room=room,
@@ -168,8 +168,7 @@ class _Run:
         """Counts a sample; what cannot be read twice is kept and learned from memory."""
         sample_rows = self.given["sample_rows"]
         if all(enterable(path) for path in self.inputs.paths):
-            clicks = self.inputs.clicks
-            return Counts.of_files(self.inputs.paths, sample_rows, "skip", clicks=clicks)
+            return Counts.of_files(self.inputs.paths, sample_rows, "skip", loss=self.inputs.loss)
         self._rest = self.inputs.batches()
         if sample_rows is None:
             self._buffered = list(self._rest)
@@ -294,12 +293,12 @@ class _Run:
             *order,
             ("rows", f"{first.rows:,}"),
             ("seconds", f"{first.seconds:.2f}  ({first.rows_per_second:,.0f} rows/s)"),
-            *((f"progressive {name}", cell) for name, cell in show.figure_cells(first.figures)),
+            *((f"progressive {name}", cell) for name, cell in show.figure_cells(first)),
             *(
                 (f"pass {number}: {name}", cell)
                 for number, later in self.results.items()
                 if later is not first
-                for name, cell in show.figure_cells(later.figures)[:1]
+                for name, cell in show.figure_cells(later)[:1]
             ),
             ("non-zero weights", f"{sum(nonzeros.values()):,}"),
             *((f"  {block}", f"{count:,}") for block, count in nonzeros.items()),

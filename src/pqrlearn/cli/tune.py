@@ -16,6 +16,7 @@ from pqrlearn.cli.inputs import Inputs
 from pqrlearn.errors import DataError
 from pqrlearn.journal import Journal
 from pqrlearn.learners import LEARNERS
+from pqrlearn.loss import loss_named
 from pqrlearn.rows import Batch
 from pqrlearn.separation import Counts, at_most
 
@@ -105,7 +106,7 @@ def tune(files: tuple[str, ...], **given: Any) -> None:
 
 
 def _read(files: tuple[str, ...], loss: str, limit: int | None) -> Batch:
-    batches = Inputs(files, clicks=loss == "logistic").batches()
+    batches = Inputs(files, loss=loss).batches()
     return Batch.joined(batches if limit is None else at_most(batches, limit))
 
 
@@ -145,7 +146,7 @@ def _word(value: Any) -> str:
 def _report(tuned: tuning.Tuned, task: tuning.Task, command: str, *, as_json: bool) -> None:
     if math.isinf(tuned.score):
         raise DataError("every trial has diverged: are some values or labels very large?")
-    measure = "RMSE" if task.loss == "squared" else "LogLoss"
+    measure = loss_named(task.loss).metrics.title
     if as_json:
         show.print_json(_figures(tuned, task, measure) | {"command": command})
         return

@@ -23,7 +23,7 @@ _CRITEO_FOLDER = "criteo.kaggle2014.svm"
 
 def read(sources: Sequence[Source], names: Names) -> Iterator[Batch]:
     for source in sources:
-        yield from LibsvmReader(source, clicks=True).batches()
+        yield from LibsvmReader(source, loss="logistic").batches()
 
 
 def _layouts(*stems: str) -> tuple[Layout, ...]:

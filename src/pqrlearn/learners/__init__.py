@@ -13,6 +13,7 @@ from pqrlearn.learners.cfm import CFM
 from pqrlearn.learners.difacto import DiFacto
 from pqrlearn.learners.fm import FM
 from pqrlearn.learners.pqr import LR, PQR, QR
+from pqrlearn.learners.state import State
 
 __all__ = [
     "CCFM",
@@ -24,6 +25,7 @@ __all__ = [
     "QR",
     "DiFacto",
     "Learner",
+    "State",
     "from_bytes",
     "load",
     "make",

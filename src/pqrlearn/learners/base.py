@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar, Self
 
@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
-from pqrlearn.errors import Corrupt, NotAModel, RefusedRow, RowError
-from pqrlearn.hyper import Loss
+from pqrlearn.errors import Corrupt, HyperError, NotAModel, RefusedRow, RowError
+from pqrlearn.learners.state import State
+from pqrlearn.loss import LossName
 from pqrlearn.rows import Batch, FloatArray
 from pqrlearn.separation import name_tensors, names_from
 
@@ -34,9 +35,11 @@ class Learner(ABC):
 
     kind: ClassVar[str]
     blocks: ClassVar[tuple[str, ...]]
-    loss: Loss
+    loss: LossName
     progress: Any = None
     """Of the checkpoint it was loaded from: how far that run had come."""
+    schema: Any = None
+    """What the columns are of the table it learns from, as JSON has it; saved with the model."""
 
     # -- learning and predicting ------------------------------------------------
 
@@ -84,7 +87,7 @@ class Learner(ABC):
     def margin_many(self, X: RowsLike) -> FloatArray:
         """The raw scores; predictions are their link."""
         if _are_dicts(X):
-            return np.array([self.margin_one(x) for x in X], dtype=np.float64)
+            return _each(X, self.margin_one)
         return self.batch_margins(as_batch(X))
 
     def _linked(self, margins: FloatArray) -> FloatArray:
@@ -97,8 +100,12 @@ class Learner(ABC):
         amounts = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
         if len(labels) != len(X) or len(amounts) != len(X):
             raise RowError("labels and weights must have one entry per row")
-        triples = zip(X, labels.tolist(), amounts.tolist(), strict=True)
-        return np.array([self.learn_one(*triple) for triple in triples], dtype=np.float64)
+        try:
+            _core.check_targets(self.loss, labels, amounts.astype(np.float32))
+        except ValueError as error:
+            raise RowError(str(error)) from None
+        triples = list(zip(X, labels.tolist(), amounts.tolist(), strict=True))
+        return _each(triples, lambda triple: self.learn_one(*triple))
 
     # -- looking into -----------------------------------------------------------
 
@@ -114,7 +121,7 @@ class Learner(ABC):
 
     @abstractmethod
     def use_names(self, names: _core.Names) -> None:
-        """Gives features their names; before learning, so that no name is given twice."""
+        """Gives features their names, copied; before learning, so that no name is given twice."""
 
     @abstractmethod
     def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
@@ -150,7 +157,37 @@ class Learner(ABC):
     def _restored(
         cls, settings: dict[str, Any], tensors: modelfile.Tensors, names: _core.Names
     ) -> Self:
-        """The inverse; KeyError, ValueError or TypeError if the parts do not fit."""
+        """The inverse, which takes the names over; KeyError, ValueError or TypeError if the parts
+        do not fit."""
+
+    def state(self) -> State:
+        """A copy of everything it has learned, and its settings.
+
+        >>> from pqrlearn import LR
+        >>> model = LR()
+        >>> _ = model.learn_one({"site": "news"}, 1)
+        >>> state = model.state()
+        >>> state.kind, state.arrays["linear.keys"].tolist(), state.names.name(0)
+        ('lr', [0], 'site=news')
+        >>> LR.from_state(state).to_bytes() == model.to_bytes()
+        True
+        """
+        with self._still():
+            return State(self.kind, self._all_settings(), self._tensors(), self.names.copy())
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """The Learner that `state` describes; HyperError if its parts do not fit together."""
+        if state.kind != cls.kind:
+            raise HyperError(f"a state of {state.kind}, not of {cls.kind}")
+        settings = dict(state.settings)
+        schema = settings.pop("schema", None)
+        try:
+            model = cls._restored(settings, state.arrays, state.names.copy())
+            model.schema = schema
+            return model
+        except (KeyError, ValueError, TypeError) as error:
+            raise HyperError(f"a state of {cls.kind} that does not fit together: {error}") from None
 
     def save(self, path: str | os.PathLike[str], *, progress: dict[str, Any] | None = None) -> None:
         """Writes the model beside `path`, then moves it there.
@@ -158,15 +195,19 @@ class Learner(ABC):
         With `progress`, how far a run has come, the file is a checkpoint.
         """
         with self._still():
-            settings = self.settings() | ({} if progress is None else {"progress": progress})
+            settings = self._all_settings() | ({} if progress is None else {"progress": progress})
             tensors, in_parts = self._tensors_in_parts()
             tensors |= name_tensors(self.names)
             modelfile.write(path, self.kind, settings, tensors, in_parts)
 
     def to_bytes(self) -> bytes:
-        with self._still():
-            tensors = self._tensors() | name_tensors(self.names)
-            return modelfile.to_bytes(self.kind, self.settings(), tensors)
+        state = self.state()
+        return modelfile.to_bytes(
+            state.kind, state.settings, state.arrays | name_tensors(state.names)
+        )
+
+    def _all_settings(self) -> dict[str, Any]:
+        return self.settings() | ({} if self.schema is None else {"schema": self.schema})
 
     def _still(self) -> AbstractContextManager[None]:
         """As long as it lasts nothing is learned, so that all that is read fits together."""
@@ -187,10 +228,10 @@ class Learner(ABC):
     ) -> Self:
         if kind != cls.kind:
             raise NotAModel(f"{name}: a {kind} file, not a {cls.kind} model")
-        progress = settings.pop("progress", None)
+        progress, schema = settings.pop("progress", None), settings.pop("schema", None)
         try:
             model = cls._restored(settings, tensors, names_from(tensors))
-            model.progress = progress
+            model.progress, model.schema = progress, schema
             return model
         except (KeyError, ValueError, TypeError) as error:
             raise Corrupt(f"{name}: a damaged {kind} model ({error})") from None
@@ -276,7 +317,7 @@ class NativeLearner(Learner):
         return names
 
     def use_names(self, names: _core.Names) -> None:
-        self._model.names = names
+        self._model.names = names.copy()
 
 
 def as_batch(X: RowsLike, y: Any = None, weights: Any = None) -> Batch:
@@ -295,6 +336,19 @@ def as_batch(X: RowsLike, y: Any = None, weights: Any = None) -> Batch:
 
 def _are_dicts(X: RowsLike) -> bool:
     return isinstance(X, Sequence) and not isinstance(X, str | bytes)
+
+
+def _each(rows: Sequence[Any], call: Callable[[Any], float]) -> FloatArray:
+    """What the call gives for each row; an error names the row."""
+    found = np.empty(len(rows))
+    for at, row in enumerate(rows):
+        try:
+            found[at] = call(row)
+        except RowError as error:
+            raise RowError(f"row {at}: {error.message}") from None
+        except TypeError as error:
+            raise TypeError(f"row {at}: {error}") from None
+    return found
 
 
 def _without_row(error: ValueError) -> str:

@@ -68,7 +68,7 @@ def optimizers(kind: str) -> dict[str, type[hyper.Optimizer]]:
     """Those that a learner can learn with, its default first."""
     if kind == "fm":
         return {**hyper.DESCENTS}
-    return {hyper.Ftrl.name: hyper.Ftrl} if kind in ("difacto", "cfm") else hyper.OPTIMIZERS
+    return {hyper.Ftrl.name: hyper.Ftrl} if kind in ("difacto", "cfm") else {**hyper.OPTIMIZERS}
 
 
 def _optimizer(kind: str, rest: dict[str, Any]) -> hyper.Optimizer:

@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError, RefusedRow, RowError
-from pqrlearn.hyper import NuclearBall, check_loss, check_whole
+from pqrlearn.hyper import NuclearBall, check_whole
 from pqrlearn.learners.base import Features, Learner, _complete, _located, _without_row
 from pqrlearn.learners.spectral import Entries, IntArray, Spectrum
+from pqrlearn.loss import check_loss, loss_named
 from pqrlearn.rows import Batch, FloatArray
 
 LARGEST = 1e200
@@ -36,6 +37,7 @@ class SpectralLearner(Learner):
         if not isinstance(ball, NuclearBall):
             raise HyperError(f"ball={ball!r} must be a NuclearBall")
         self.loss = check_loss(loss)
+        self._slope: Any = loss_named(loss).slope  # of numbers, as of arrays
         self.ball = ball
         self._spectrum = Spectrum(ball, squares=self._augmented)
         self._reader = _core.DictReader()
@@ -120,7 +122,9 @@ class SpectralLearner(Learner):
         for row, (score, most, label, weight) in enumerate(targets, start):
             features, values = _listed(batch, row)
             margin = score + self._linear_margin(features, values)
-            slope = weight * self._slope(margin, label) if abs(margin) < LARGEST else math.inf
+            slope = (
+                weight * float(self._slope(margin, label)) if abs(margin) < LARGEST else math.inf
+            )
             if not slope * slope * most + self._spectrum.energy < LARGEST and weight > 0:
                 break
             if not math.isfinite(margin):
@@ -137,13 +141,6 @@ class SpectralLearner(Learner):
             self._waiting, self._waiting_slopes = [], []
             self._spectrum.step(len(self._positions) + self._augmented)
         return margins
-
-    def _slope(self, margin: float, label: float) -> float:
-        """Of the loss, by the margin."""
-        if self.loss == "squared":
-            return margin - label
-        e = math.exp(-abs(margin))
-        return (1.0 if margin >= 0 else e) / (1.0 + e) - (label > 0)
 
     def _entries(self, batch: Batch, start: int, stop: int) -> Entries:
         """The rows over positions; a feature never learned has position -1."""
@@ -194,7 +191,7 @@ class SpectralLearner(Learner):
         return self._reader.names
 
     def use_names(self, names: _core.Names) -> None:
-        self._reader.names = names
+        self._reader.names = names.copy()
 
     @property
     def features(self) -> npt.NDArray[np.uint32]:

@@ -70,7 +70,7 @@ class DiFacto(Embedded):
             self.tiers,
             self.seed,
             self.init,
-            optimizer.rates(),
+            list(optimizer.rates().values()),
             [self.factor_eta, _BETA, self.factor_l2],
         )
 

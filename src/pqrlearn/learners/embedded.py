@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
-from pqrlearn.hyper import MAX_SEED, check_loss, check_number, check_rate, check_whole
+from pqrlearn.hyper import MAX_SEED, check_number, check_rate, check_whole
 from pqrlearn.learners.base import NativeLearner
+from pqrlearn.loss import check_loss
 
 _NO_FEATURES = np.zeros(0, np.uint32)
 

@@ -19,14 +19,15 @@ from pqrlearn.errors import HyperError
 from pqrlearn.hyper import (
     INTERACTION_SCALE,
     Ftrl,
+    LinearOptimizer,
     Optimizer,
     check_interaction_scale,
-    check_loss,
     check_number,
     check_whole,
     optimizer_from,
 )
 from pqrlearn.learners.base import NativeLearner
+from pqrlearn.loss import check_loss
 from pqrlearn.readers import ahead
 from pqrlearn.rows import Batch, FloatArray
 from pqrlearn.separation import Separation
@@ -44,14 +45,14 @@ class _Linear(NativeLearner):
 
     def __init__(
         self,
-        high: npt.NDArray[np.uint32],
+        high: _core.Separation,
         loss: str,
         optimizer: Optimizer,
         interaction_scale: float | None,
         bias: bool,
     ) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise HyperError(f"optimizer={optimizer!r} must be a Ftrl, Ogd or FtrlGeneral")
+        if not isinstance(optimizer, LinearOptimizer):
+            raise HyperError(f"optimizer={optimizer!r} must be an Ftrl, Ogd or FtrlGeneral")
         self.loss = check_loss(loss)
         self.optimizer = optimizer
         self.interaction_scale = check_interaction_scale(interaction_scale)
@@ -80,10 +81,36 @@ class _Linear(NativeLearner):
                 counts = self._model.pair_counts()
                 lower, slots = self._model.pairs(0, counts)
             higher = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
-            return self._model.high()[np.stack([lower, higher], axis=1)], self._model.weights(slots)
+            return self._model.high()[np.stack([lower, higher], axis=1)], self._model.weights(
+                block, slots
+            )
         keys, slots = self._model.state(block)
         features = keys if block == "linear" else self._model.high()[keys]
-        return features, self._model.weights(slots)
+        return features, self._model.weights(block, slots)
+
+    def weights_of(self, block: str, slots: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """The weights of slots, as `state` holds them, in a block other than the bias."""
+        return self._model.weights(block, np.ascontiguousarray(slots, np.float32))
+
+    def slots_of(
+        self, block: str, weights: npt.ArrayLike, n: npt.ArrayLike
+    ) -> npt.NDArray[np.float32]:
+        """The inverse: slots that have these weights, after gradients whose squares add up to n.
+
+        Of FTRL-Proximal a larger n means smaller steps from there; other optimizers keep none.
+
+        >>> model = LR()
+        >>> slots = model.slots_of("linear", [0.5, -0.25], n=[100.0, 1.0])
+        >>> model.weights_of("linear", slots).tolist()
+        [0.5, -0.25]
+        """
+        wanted = np.ascontiguousarray(weights, np.float32)
+        sums = np.broadcast_to(np.asarray(n, np.float32), wanted.shape)
+        return self._model.slots(block, wanted, np.ascontiguousarray(sums))
+
+    def bias_slot_of(self, weight: float, n: float) -> npt.NDArray[np.float64]:
+        """The same of the bias, which is kept in double."""
+        return np.array(self._model.bias_slot(weight, n))
 
     def nonzeros(self) -> dict[str, int]:
         blocks = [block for block in self.blocks if block != "bias"]
@@ -189,7 +216,7 @@ class LR(_Linear):
     def __init__(
         self, loss: str = "logistic", optimizer: Optimizer = _DEFAULT, *, bias: bool = True
     ) -> None:
-        super().__init__(_NOTHING_HIGH, loss, optimizer, None, bias)
+        super().__init__(_core.Separation(_NOTHING_HIGH), loss, optimizer, None, bias)
 
     @classmethod
     def _restored(
@@ -201,10 +228,15 @@ class LR(_Linear):
 
 @dataclass(frozen=True, eq=False)
 class _SplitBatch(Batch):
-    """Rows whose high features are known, with their ranks in order."""
+    """Rows whose high features were found in advance, from number `first` of the splits on."""
 
     splits: _core.Splits | None = None
-    split_by: _core.Model | None = None
+    split_by: _core.Separation | None = None
+    first: int = 0
+
+    def part(self, start: int, stop: int) -> Batch:
+        columns = super().part(start, stop).columns()
+        return _SplitBatch.unchecked(*columns, self.splits, self.split_by, self.first + start)
 
 
 class PQR(_Linear):
@@ -239,9 +271,20 @@ class PQR(_Linear):
                 "PQR needs a Separation, which says which features are frequent; for example "
                 "PQR(Separation.top_k(rows, order=1000))"
             )
-        super().__init__(separation.features, loss, optimizer, interaction_scale, bias)
+        self._set_up(separation, loss, optimizer, interaction_scale, bias, separation.names.copy())
+
+    def _set_up(
+        self,
+        separation: Separation,
+        loss: str,
+        optimizer: Optimizer,
+        interaction_scale: float | None,
+        bias: bool,
+        names: _core.Names,
+    ) -> None:
+        super().__init__(separation.snapshot, loss, optimizer, interaction_scale, bias)
         self.separation = separation
-        self._model.names = separation.names
+        self._model.names = names
 
     @staticmethod
     def room(order: int, data_bytes: int) -> _core.Room | None:
@@ -258,16 +301,19 @@ class PQR(_Linear):
     def prepared(self, batch: Batch) -> Batch:
         if self.separation.order == 0:
             return batch
-        splits = self._model.split(batch.indptr, batch.indices, batch.values)
-        return _SplitBatch.unchecked(*batch.columns(), splits, self._model)
+        by = self.separation.snapshot
+        if isinstance(batch, _SplitBatch) and batch.split_by is by:
+            return batch
+        splits = by.split(batch.indptr, batch.indices, batch.values)
+        return _SplitBatch.unchecked(*batch.columns(), splits, by)
 
     def _learned(self, batch: Batch) -> FloatArray:
-        if isinstance(batch, _SplitBatch) and batch.splits and batch.split_by is self._model:
-            margins: FloatArray = self._model.learn_split(
-                batch.indptr, batch.indices, batch.values, batch.labels, batch.weights, batch.splits
-            )
-            return margins
-        return super()._learned(batch)
+        if not isinstance(batch, _SplitBatch) or batch.split_by is not self.separation.snapshot:
+            return super()._learned(batch)
+        columns = batch.indptr, batch.indices, batch.values, batch.labels, batch.weights
+        assert batch.splits is not None
+        margins: FloatArray = self._model.learn_split(*columns, batch.splits, batch.first)
+        return margins
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {
@@ -285,12 +331,14 @@ class PQR(_Linear):
     ) -> Self:
         head = "separation."
         high = {n.removeprefix(head): t for n, t in tensors.items() if n.startswith(head)}
-        model = cls(
+        model = cls.__new__(cls)
+        model._set_up(
             Separation.restored(settings["separation"], high, names),
             settings["loss"],
             optimizer_from(settings["optimizer"]),
-            interaction_scale=settings["interaction_scale"],
-            bias=settings["bias"],
+            settings["interaction_scale"],
+            settings["bias"],
+            names,
         )
         return model._restore(settings, tensors, names)
 
@@ -314,7 +362,7 @@ class QR(_Linear):
         bias: bool = True,
         high: npt.NDArray[np.uint32] = _NOTHING_HIGH,
     ) -> None:
-        super().__init__(high, loss, optimizer, interaction_scale, bias)
+        super().__init__(_core.Separation(high), loss, optimizer, interaction_scale, bias)
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"interaction_scale": self.interaction_scale}

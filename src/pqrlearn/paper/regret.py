@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from pqrlearn.batch import Minimum, Problem, expanded, minimise, problem_of
-from pqrlearn.batch.solver import losses, slopes
 from pqrlearn.hyper import INTERACTION_SCALE, Ftrl, FtrlGeneral, Optimizer, check_rate
 from pqrlearn.learners import PQR
 from pqrlearn.paper.tables import Table
@@ -167,7 +166,7 @@ class _Stream:
         batch = self._batch if rows is None else self._batch.part(0, rows)
         margins = self._game.learner(optimizer).learn_margins(batch)
         return Run(
-            self._weights[: len(batch)] * losses(self._game.loss, margins, batch.labels),
+            self._weights[: len(batch)] * self.problem.loss.loss(margins, batch.labels),
             self._gradients(margins),
         )
 
@@ -189,7 +188,7 @@ class _Stream:
     def _gradients(self, margins: FloatArray) -> FloatArray:
         """‖g_t‖ where the margins of the first rows are these."""
         rows = len(margins)
-        slope = np.abs(slopes(self._game.loss, margins, self._batch.labels[:rows]))
+        slope = np.abs(self.problem.loss.slope(margins, self._batch.labels[:rows]))
         return self._weights[:rows] * slope * self._lengths[:rows]
 
 

@@ -118,8 +118,8 @@ def choices(plan: Plan, *, quick: bool) -> list[str]:
         "Differences from LR are paired, split by split; the ± beside them is the standard error.",
         f"Settings: a seeded grid of {plan.trials} trials, one third of them kept after a ninth of "
         f"the training rows, one third of those after a third. Rates {_range(tune.RATES)}, l1 and "
-        f"l2 {_range(tune.PENALTIES)}, ranks of ratings {_range(tune.RANKS['squared'])}, of clicks "
-        f"{_range(tune.RANKS['logistic'])}.",
+        f"l2 {_range(tune.PENALTIES)}, ranks of ratings {_range(tune.RATING_RANKS)}, of clicks "
+        f"{_range(tune.CLICK_RANKS)}.",
         f"CFM and CCFM have a smaller budget: {plan.costly_trials} trials on the first split, "
         "whose winner is used on all; their matrix steps every 256 rows on ML100K and every 1,024 "
         "elsewhere.",

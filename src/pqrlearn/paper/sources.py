@@ -9,7 +9,8 @@ import numpy as np
 
 from pqrlearn import datasets
 from pqrlearn.datasets.clicks import ClickStream
-from pqrlearn.metrics import make_metrics
+from pqrlearn.loss import loss_named
+from pqrlearn.metrics import Metrics
 from pqrlearn.rows import Batch, FloatArray
 
 STREAMS = {
@@ -33,7 +34,8 @@ class Rows:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        return ("rmse",) if self.loss == "squared" else ("auc", "logloss")
+        metrics = loss_named(self.loss).metrics
+        return ("auc", metrics.key) if metrics.ranks else (metrics.key,)
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def _rows(source: Source) -> Rows:
         loaded = data.load()
         batch, files = loaded.batch, ", ".join(loaded.files)
         part = f"a sample of the data set's {data.rows:,}" if loaded.sample else "complete"
-        what = "mean rating" if data.loss == "squared" else "click rate"
+        what = loss_named(data.loss).mean_label
         note = f"{len(batch):,} rows from {files} ({part}), {what} {batch.labels.mean():.4f}"
         return Rows(batch, data.loss, note, loaded.sample, batch.digest())
     assert data.paper_rows is not None
@@ -101,7 +103,7 @@ def _parts(source: Source, split: int) -> Parts:
     train, validation, test = np.split(order, [len(order) * 8 // 10, len(order) * 9 // 10])
     truth = None
     if rows.margins is not None:
-        metrics = make_metrics(rows.loss)
+        metrics = Metrics(rows.loss)
         metrics.update(rows.margins[test], rows.batch.labels[test])
         truth = metrics.result()
     return Parts(rows.batch.take(train), rows.batch.take(validation), rows.batch.take(test), truth)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
+from pqrlearn.loss import loss_named
 from pqrlearn.paper.protocol import SCALES, Contender, Plan, Result, pqr
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.tables import NAMES, NONE, Table, count, number, times
@@ -76,7 +77,7 @@ def _point(
 
 
 def _measure(source: Source) -> str:
-    return "rmse" if source.rows().loss == "squared" else "logloss"
+    return loss_named(source.rows().loss).metrics.key
 
 
 def _table(source: Source, points: Sequence[Point]) -> Table:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pqrlearn import datasets, separation
+from pqrlearn.loss import loss_named
 from pqrlearn.paper.printed import CLICKS, FIGURES, RATINGS, printed
 from pqrlearn.paper.protocol import Plan, contenders
 from pqrlearn.paper.results import Row, measured, timed
@@ -211,7 +212,7 @@ def _counted(source: Source) -> tuple[list[str], str, dict[str, Any]]:
         note = f"{source.title}: {source.rows().note}"
     paper = {"rows": known.paper_rows, "features": known.paper_features}
     cells = [count(part[name]) for name in paper for part in (paper, here)]
-    label = "numerical" if known.loss == "squared" else "binary"
+    label = "binary" if loss_named(known.loss).metrics.ranks else "numerical"
     line = [source.title, *cells, times(here["nonzeros_per_row"]), label]
     return line, note, {"name": source.name, "paper": paper, "here": here, "label": label}
 

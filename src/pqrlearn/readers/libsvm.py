@@ -10,6 +10,7 @@ from typing import IO, Final
 
 from pqrlearn import _core
 from pqrlearn.errors import HyperError, RowError
+from pqrlearn.loss import ANY_NUMBER, loss_named
 from pqrlearn.readers.source import Source, lines_between, open_source
 from pqrlearn.rows import Batch
 
@@ -24,17 +25,17 @@ _WAY_OUT = "; --on-bad-row skip leaves such rows out"
 class LibsvmReader:
     """Batches of the rows of a file or Source, in file order, in bounded memory.
 
-    With `clicks`, labels must be 0/1 or -1/1 and come as 0/1. With `on_bad_row="skip"` bad rows
-    are counted in `bad_rows`, the first few described in `first_bad`, and their lines written to
-    `keep_bad`. With `start` and `stop`, only lines that start within these byte offsets of a
-    plain file are read, and line numbers are not known.
+    Labels must fit the `loss`, if one is given, and come as it keeps them. With
+    `on_bad_row="skip"` bad rows are counted in `bad_rows`, the first few described in `first_bad`,
+    and their lines written to `keep_bad`. With `start` and `stop`, only lines that start within
+    these byte offsets of a plain file are read, and line numbers are not known.
     """
 
     def __init__(
         self,
         source: Source | str | os.PathLike[str],
         *,
-        clicks: bool,
+        loss: str | None = None,
         on_bad_row: str = "stop",
         keep_bad: IO[bytes] | None = None,
         chunk_bytes: int = 1 << 21,
@@ -43,7 +44,8 @@ class LibsvmReader:
     ) -> None:
         if on_bad_row not in ("stop", "skip"):
             raise HyperError(f"on_bad_row={on_bad_row!r} must be 'stop' or 'skip'")
-        self._source, self._clicks, self._skip = source, clicks, on_bad_row == "skip"
+        self._source, self._skip = source, on_bad_row == "skip"
+        self._loss = loss_named(loss or ANY_NUMBER)
         self._keep_bad, self._chunk_bytes = keep_bad, chunk_bytes
         self._start, self._stop = start, stop
         self._forget()
@@ -72,7 +74,7 @@ class LibsvmReader:
         # Only line 1 may begin with a byte order mark, and a range from the middle has no line 1.
         first_line = self.lines + (1 if self._start == 0 else 2)
         indptr, indices, values, labels, weights, lines, _, line_count, bad = _core.parse_libsvm(
-            text, True, self._clicks, first_line, self._skip
+            text, True, self._loss.name, first_line, self._skip
         )
         self.lines += line_count
         self.rows += len(labels)
@@ -104,6 +106,8 @@ class LibsvmReader:
 
     def _describe(self, kind: int, rest: memoryview) -> str:
         message = str(_core.BAD_ROW_MESSAGES[kind])
+        if kind == _core.LABEL_UNFIT:
+            message += self._loss.wants
         if not self._skip and ";" not in message:  # a message may name its own way out
             message += _WAY_OUT
         return message.replace("{}", _quoted(rest))
