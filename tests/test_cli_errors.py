@@ -108,7 +108,7 @@ def test_debug_shows_the_traceback(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "byte", "said"),
     [
-        (b"0.5 1:1", 1, "label '0.5' is not a click; labels must be 0/1 or -1/1"),
+        (b"0.5 1:1", 1, "label '0.5' is not a click: logistic loss takes 0/1 or -1/1"),
         (b"high 1:1", 1, "label 'high'"),
         (b"nan 1:1", 1, "label 'nan'"),
         (b"1 1:1 2:nan", 9, "value 'nan'"),
