@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "avx2.hpp"
 #include "hash.hpp"
 #include "memory.hpp"
 
@@ -14,9 +15,10 @@ namespace pqr {
 
 // All pairs of ranks are numbered row by row: row j has (j, j), then (0, j) to (j - 1, j), and is
 // filled up to a cache line of eight, so that rows of eight ranks in turn are as long. The number
-// of (j, j), of one rank or of a vector of them:
+// of (j, j), of one rank or of a vector of them. Always inlined: code for AVX2 passes a vector in a
+// register, where a function for any machine would look for it in memory.
 template <class Ranks>
-constexpr Ranks row_start(Ranks j) {
+PQR_ALWAYS_INLINE constexpr Ranks row_start(Ranks j) {
   const Ranks eights = j >> 3;
   return ((eights + 1) * (j - (eights << 2))) << 3;
 }

@@ -16,7 +16,7 @@ ALLOWED = {
     "packed": {"memory"},
     "hash": {"memory"},
     "table": {"hash", "memory", "packed"},
-    "pairs": {"hash", "memory"},
+    "pairs": {"avx2", "hash", "memory"},
     "loss": set(),
     "lanes": {"avx2"},
     "optim": {"avx2", "lanes"},

@@ -1,5 +1,6 @@
 // Every model learns and predicts the same rows, and prints what it predicts to the last bit.
-// test_bits.py builds it twice, for AVX2 and for any machine: what they print must be the same.
+// test_bits.py builds it for AVX2, for any machine and without optimization: what they print must
+// be the same.
 
 #include <cstddef>
 #include <cstdint>
