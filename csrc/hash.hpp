@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "memory.hpp"
@@ -17,10 +18,12 @@
 namespace pqr {
 
 // Open addressing in buckets of five keys with their values: for slots of eight
-// bytes a bucket is one cache line, and a look-up compares five keys at once. Keys
-// are all of uint32 but the last.
+// bytes a bucket is one cache line, and a look-up compares five keys at once. Values that fill a
+// cache line have one each, behind that of their keys. Keys are all of uint32 but the last.
 template <class T>
 class HashTable {
+  static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= cache_line);
+
  public:
   static constexpr std::uint32_t none = 0xFFFFFFFFu;
 
@@ -39,6 +42,7 @@ class HashTable {
     return found ? found : add(key, moved);
   }
 
+  // Asks for the line with the keys: before it is there, nobody knows which value it will be.
   void prefetch(std::uint32_t key) const {
     if (size_ != 0) fetch(buckets() + home(key));
   }
@@ -89,7 +93,7 @@ class HashTable {
 #endif
     }
   };
-  static constexpr std::align_val_t alignment{64};
+  static constexpr std::align_val_t alignment{cache_line};
 
   struct Free {
     void operator()(unsigned char* memory) const { ::operator delete[](memory, alignment); }

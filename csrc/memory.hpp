@@ -27,6 +27,7 @@
 
 namespace pqr {
 
+constexpr std::size_t cache_line = 64;
 constexpr std::size_t large_page = std::size_t{1} << 21;
 
 // Asks for a cache line, up to the second cache: a row needs more lines than the first one can have
@@ -38,6 +39,14 @@ inline void fetch(const void* address) {
 #else
   __builtin_prefetch(address, 1, 2);
 #endif
+}
+
+// Asks for a value: the line in which it starts, and those that it fills behind it.
+template <class T>
+inline void fetch_value(const T* value) {
+  for (std::size_t at = 0; at < sizeof(T); at += cache_line) {
+    fetch(reinterpret_cast<const char*>(value) + at);
+  }
 }
 
 // Asks for the ends of an array, which is read from its start: the machine sees where it goes on.
@@ -64,8 +73,7 @@ class Buffer {
 
   Buffer() = default;
   explicit Buffer(std::size_t size) : size_(size) {
-    constexpr std::size_t line = 64;
-    const std::size_t to = size * sizeof(T) >= large_page ? large_page : line;
+    const std::size_t to = size * sizeof(T) >= large_page ? large_page : cache_line;
     const std::size_t bytes = (size * sizeof(T) + to - 1) / to * to;
     if (bytes == 0) return;
     data_.reset(static_cast<T*>(std::aligned_alloc(to, bytes)));
@@ -227,15 +235,14 @@ class Arena {
   // An array of a type whose initial value is all zeros; it starts a cache line.
   template <class T>
   T* take(std::size_t count) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    const std::size_t bytes = rounded(count * sizeof(T), line);
+    static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= cache_line);
+    const std::size_t bytes = rounded(count * sizeof(T), cache_line);
     if (bytes > left_) add_part(bytes);
     left_ -= bytes;
     return reinterpret_cast<T*>(std::exchange(next_, next_ + bytes));
   }
 
  private:
-  static constexpr std::size_t line = 64;
   static constexpr std::size_t first_part = std::size_t{1} << 16;
 
   struct Part {

@@ -82,7 +82,7 @@ struct Chunk {
 // A block is as large as a chunk that is a plain array, and one can become the other.
 template <class T>
 class Packed {
-  static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(Group::Run));
+  static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= cache_line);  // as of blocks
 
  public:
   static T* find(const Group& group, std::uint32_t key) {
@@ -91,7 +91,7 @@ class Packed {
 
   // Asks for the value, or for where it would be.
   static void prefetch(const Group& group, std::uint32_t key) {
-    if (group.run) fetch(values(group.run) + group.place(key));
+    if (group.run) fetch_value(values(group.run) + group.place(key));
   }
 
   // For a key that is not there. `moved` as in Table::make.
@@ -152,6 +152,7 @@ class Packed {
   using Block = unsigned char*;
   static constexpr std::size_t block_bytes = chunk_size * sizeof(T);
   static constexpr std::size_t step = 4 * sizeof(T);  // by which runs get longer
+  static constexpr std::size_t values_at = std::max(sizeof(Run), alignof(T));  // within a run
   static_assert(step % alignof(Run) == 0);
 
   // Blocks of runs of one length, all full but the last.
@@ -162,13 +163,15 @@ class Packed {
 
   // In steps; 0 for a group without values, which has no run.
   static constexpr std::size_t length(std::size_t count) {
-    return count == 0 ? 0 : (sizeof(Run) + count * sizeof(T) + step - 1) / step;
+    return count == 0 ? 0 : (values_at + count * sizeof(T) + step - 1) / step;
   }
   std::array<Stack, length(Group::features) + 1> stacks_;  // by length
   std::vector<Block> blocks_;                              // free ones
   std::vector<Chunk*> chunks_;                             // free ones, zeroed
 
-  static T* values(Run* run) { return reinterpret_cast<T*>(run + 1); }
+  static T* values(Run* run) {
+    return reinterpret_cast<T*>(reinterpret_cast<unsigned char*>(run) + values_at);
+  }
 
   Block block(Arena& arena) {
     if (blocks_.empty()) return arena.take<unsigned char>(block_bytes);

@@ -18,13 +18,18 @@ namespace pqr {
 // where they come thinner, its values are packed; the rest stay in a hash table. So
 // memory follows what was seen: a single row with index 2^32-1 costs one entry, and
 // dense numbering costs one load. The arrays of the first chunks lie side by side: as long as none
-// of them is missing, where a value is can be computed.
+// of them is missing, where a value is can be computed. T{} is all zeros.
 template <class T>
 class Table {
+  static constexpr std::size_t array_bytes = chunk_size * sizeof(T);
+
  public:
   // A chunk turns into an array once `array_at` of its features have been made, and
-  // sooner while there are fewer than `few_arrays`.
-  explicit Table(std::uint32_t array_at = chunk_size / 4 * 3, std::uint32_t few_arrays = 512)
+  // sooner while there are fewer than `few_arrays`: at most 32 MB of them.
+  static constexpr std::uint32_t few_by_default =
+      std::min<std::size_t>(512, (std::size_t{32} << 20) / array_bytes);
+  explicit Table(std::uint32_t array_at = chunk_size / 4 * 3,
+                 std::uint32_t few_arrays = few_by_default)
       : array_at_(array_at), few_arrays_(few_arrays) {}
 
   const T* find(std::uint32_t key) const {
@@ -41,9 +46,10 @@ class Table {
     return found ? found : add(key, moved);
   }
 
-  // The array of the first keys has room for so many, and lies in somebody else's memory if that is
-  // there and starts a large page; nothing may have been made.
-  static constexpr std::uint32_t front_keys = 1u << 22;
+  // The array of the first keys has room for so many, up to 64 MB, and lies in somebody else's
+  // memory if that is there and starts a large page; nothing may have been made.
+  static constexpr std::uint32_t front_keys =
+      std::min<std::size_t>(1u << 22, (std::size_t{64} << 20) / array_bytes * chunk_size);
   void lie_in(T* memory) { front_ = memory; }
   bool is_new() const { return places_.empty() && sparse_.used() == 0; }
 
@@ -58,7 +64,7 @@ class Table {
   // them: of those that are packed it could only ask for the group that says where they are.
   Where prefetch(const std::uint32_t* keys, std::size_t size) const {
     if (const T* const first = front(keys, size)) {
-      for (std::size_t i = 0; i < size; ++i) fetch(first + keys[i]);
+      for (std::size_t i = 0; i < size; ++i) fetch_value(first + keys[i]);
       return Where::arrays;
     }
     const Place* const places = places_.data();
@@ -68,7 +74,7 @@ class Table {
       const std::uint32_t key = keys[i];
       const std::size_t chunk = key >> chunk_bits;
       if (chunk < chunks && places[chunk].array) {
-        fetch(places[chunk].array + (key & chunk_mask));
+        fetch_value(places[chunk].array + (key & chunk_mask));
       } else if (chunk < chunks && places[chunk].packed) {
         fetch(&places[chunk].packed->group(key).bits[Group::word_of(key)]);
         fetch(&places[chunk].packed->group(key).run);
@@ -126,17 +132,16 @@ class Table {
   // In order of key.
   template <class Visit>
   void each_sorted(Visit visit) const {
-    std::vector<std::pair<std::uint32_t, T>> sparse;
-    sparse_.each([&](std::uint32_t key, const T& value) { sparse.emplace_back(key, value); });
-    std::sort(sparse.begin(), sparse.end(),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<std::pair<std::uint32_t, const T*>> sparse;
+    sparse_.each([&](std::uint32_t key, const T& value) { sparse.emplace_back(key, &value); });
+    std::sort(sparse.begin(), sparse.end());  // keys differ
     auto next = sparse.begin();
     for (std::size_t c = 0; c < places_.size(); ++c) {
       const auto first = static_cast<std::uint32_t>(c << chunk_bits);
-      for (; next != sparse.end() && next->first < first; ++next) visit(next->first, next->second);
+      for (; next != sparse.end() && next->first < first; ++next) visit(next->first, *next->second);
       each_of(places_[c], [&](std::uint32_t i, const T& value) { visit(first + i, value); });
     }
-    for (; next != sparse.end(); ++next) visit(next->first, next->second);
+    for (; next != sparse.end(); ++next) visit(next->first, *next->second);
     if (has_last_) visit(HashTable<T>::none, last_);
   }
 
@@ -148,7 +153,7 @@ class Table {
   };
   static constexpr std::uint32_t packed_at = 64;
   static constexpr std::uint32_t array_of_few_at = 16;
-  static constexpr std::uint32_t much_hashed = 1u << 15;  // a megabyte or so
+  static constexpr std::uint32_t much_hashed = (1u << 18) / sizeof(T);  // a megabyte or so
   static constexpr std::uint32_t front_chunks = front_keys / chunk_size;
 
   Arena arena_;
@@ -223,15 +228,20 @@ class Table {
     return array;
   }
 
-  // Chunks whose arrays share a large page get one once half of them are arrays.
+  // Memory that some chunks share becomes a large page once half of them are arrays.
   void enlarge_with(std::uint32_t chunk) {
-    constexpr auto sharing = static_cast<std::uint32_t>(large_page / sizeof(T) / chunk_size);
-    const std::uint32_t first = chunk / sharing * sharing;
-    std::uint32_t arrays = 0;
-    for (std::uint32_t c = first; c < first + sharing && c < places_.size(); ++c) {
-      arrays += places_[c].array != nullptr;
+    constexpr std::size_t pages = front_chunks * array_bytes / large_page;
+    const std::size_t from = chunk * array_bytes, to = from + array_bytes;
+    for (std::size_t page = from / large_page; page < pages && page * large_page < to; ++page) {
+      const std::size_t first = page * large_page / array_bytes;
+      const std::size_t last = ((page + 1) * large_page - 1) / array_bytes;
+      std::size_t arrays = 0;
+      for (std::size_t c = first; c <= last && c < places_.size(); ++c) {
+        arrays += places_[c].array != nullptr;
+      }
+      const std::size_t half = std::max<std::size_t>(1, (last - first + 1) / 2);
+      if (arrays == half) enlarge(reinterpret_cast<unsigned char*>(front_) + page * large_page);
     }
-    if (arrays == sharing / 2) enlarge(front_ + first * chunk_size);
   }
 
   // Puts what is hashed where it belongs now. Returns how many stay.
