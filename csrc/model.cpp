@@ -43,7 +43,7 @@ Model::Model(const Settings& settings, const Optimizer& optimizer_,
       rule_{!settings.everything_high, settings.everything_high, settings.interaction_scale},
       separation_(std::move(separation)),
       pair_(settings.everything_high ? Pairs::most : separation_->order(),
-            Linear::front_keys + lanes) {
+            Linear::front_keys + lanes, frequent_ranks) {
   if (settings.everything_high) {
     growing_ = std::make_shared<Separation>();
     for (const std::uint32_t feature : separation_->features()) growing_->append(feature);

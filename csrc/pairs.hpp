@@ -14,26 +14,48 @@
 namespace pqr {
 
 // All pairs of ranks are numbered row by row: row j has (j, j), then (0, j) to (j - 1, j), and is
-// filled up to a cache line of eight, so that rows of eight ranks in turn are as long. The number
-// of (j, j), of one rank or of a vector of them. Always inlined: code for AVX2 passes a vector in a
-// register, where a function for any machine would look for it in memory.
+// filled up to a multiple of eight, so that rows of eight ranks in turn are as long, and slots of
+// eight bytes start a cache line in each. The number of (j, j), of one rank or of a vector of them.
+// Always inlined: code for AVX2 passes a vector in a register, where a function for any machine
+// would look for it in memory.
 template <class Ranks>
 PQR_ALWAYS_INLINE constexpr Ranks row_start(Ranks j) {
   const Ranks eights = j >> 3;
   return ((eights + 1) * (j - (eights << 2))) << 3;
 }
 
+// How many ranks have at most so many pairs, if their numbers are to have 32 bits.
+constexpr std::uint32_t ranks_within(std::size_t pairs) {
+  std::uint32_t ranks = 1u << 16;
+  while (row_start<std::size_t>(ranks) > pairs) ranks -= 8;
+  return ranks;
+}
+
+// Ranks whose pairs are known to be dense before they have been met: those below `at_once` are
+// never hashed, and few of those below `soon` are. Where nothing is known, both are 0.
+struct DenseRanks {
+  std::uint32_t at_once, soon;
+};
+
+// Where ranks come by frequency, rank 0 first.
+constexpr DenseRanks frequent_ranks{4096, 8192};
+
 // Rows of ranks that are near each other form a block. While few of its pairs have been met, each
 // row of a block is a hash table: memory follows what was seen. Then all of the block lies in an
 // array, in which the place of a pair follows from its number, and never moves. Other values may
-// lie before the pairs.
+// lie before the pairs. T{} is all zeros.
 template <class T>
 class PairTable {
+  static constexpr std::uint32_t block_rows = 256;
+
  public:
-  static constexpr std::uint32_t most = 1u << 16;  // ranks that the array has room for
+  // Ranks that the array has room for: 17 GB of addresses, of which few get memory.
+  static constexpr std::uint32_t most =
+      ranks_within((std::size_t{17} << 30) / sizeof(T)) / block_rows * block_rows;
 
   // Up to `ranks` have a place in the array, behind `before` other values.
-  PairTable(std::size_t ranks, std::uint32_t before) : before_(before), room_(rounded(ranks)) {
+  PairTable(std::size_t ranks, std::uint32_t before, DenseRanks dense)
+      : dense_(dense), before_(before), room_(rounded(ranks)) {
     while (!(array_ = Stretch<T>(before_ + row_start(room_))).data() && room_ > 0) {
       room_ = room_ / 2 / block_rows * block_rows;
     }
@@ -46,16 +68,16 @@ class PairTable {
   }
 
   // The bytes that the array soon takes, where there are many pairs.
-  static std::size_t soon(std::size_t order) {
-    return row_start(std::min<std::size_t>(order, some_ranks)) * sizeof(T);
+  static std::size_t soon(std::size_t order, DenseRanks dense = frequent_ranks) {
+    return row_start(std::min<std::size_t>(order, dense.soon)) * sizeof(T);
   }
 
   // The array of such a table, touched from now on if that is worth a thread.
-  static Stretch<T> ready(std::size_t ranks, std::uint32_t before) {
+  static Stretch<T> ready(std::size_t ranks, std::uint32_t before,
+                          DenseRanks dense = frequent_ranks) {
     Stretch<T> array(before + row_start(rounded(ranks)));
-    if (array.data() && soon(ranks) >= worth_touching) {
-      array.touch(before, before + soon(ranks) / sizeof(T));
-    }
+    const std::size_t bytes = soon(ranks, dense);
+    if (array.data() && bytes >= worth_touching) array.touch(before, before + bytes / sizeof(T));
     return array;
   }
 
@@ -63,7 +85,7 @@ class PairTable {
   bool use(Stretch<T>& ready) {
     if (taken_ > 0 || ready.size() < before_ + row_start(room_)) return false;
     array_ = std::move(ready);
-    touched_ = some_ranks;
+    touched_ = dense_.soon;
     return true;
   }
 
@@ -93,7 +115,7 @@ class PairTable {
 
   void prefetch(std::uint32_t i, std::uint32_t j) const {
     if (const T* const values = row(j)) {
-      fetch(values + within(i, j));
+      fetch_value(values + within(i, j));
     } else {
       rows_[j].prefetch(i);
     }
@@ -124,23 +146,20 @@ class PairTable {
       }
       return;
     }
-    std::vector<std::pair<std::uint32_t, T>> sorted;
+    std::vector<std::pair<std::uint32_t, const T*>> sorted;
     rows_[j].each([&](std::uint32_t i, const T& value) {
-      if (i != j) sorted.emplace_back(i, value);
+      if (i != j) sorted.emplace_back(i, &value);
     });
-    std::sort(sorted.begin(), sorted.end(),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::sort(sorted.begin(), sorted.end());  // ranks differ
     for (const auto& [i, value] : sorted) {
-      if (!visit(i, value)) return;
+      if (!visit(i, *value)) return;
     }
   }
 
  private:
-  static constexpr std::uint32_t block_rows = 256;
-  // How many pairs of a block may be hashed before it becomes an array: none of the most frequent
-  // ranks, few of those that come next if their memory is at hand, then as many as take an eighth
-  // of the array's memory.
-  static constexpr std::uint32_t few_ranks = 4096, some_ranks = 2 * few_ranks;
+  // How many pairs of a block may be hashed before it becomes an array: none of ranks that are
+  // dense at once, few of those that soon are if their memory is at hand, then as many as take an
+  // eighth of the array's memory.
   static constexpr std::size_t one_in_some = 64, one_in_many = 16;
   static constexpr std::size_t worth_touching = std::size_t{32} << 20;
 
@@ -149,6 +168,7 @@ class PairTable {
     std::size_t hashed = 0;  // values in the tables of its rows
   };
 
+  DenseRanks dense_;
   std::uint32_t before_;
   std::size_t room_;            // ranks that the array has room for
   std::size_t taken_ = 0;       // values of blocks that are in the array
@@ -169,8 +189,8 @@ class PairTable {
 
   std::size_t may_hash(std::uint32_t block) const {
     const std::uint32_t j = block * block_rows;
-    if (j < few_ranks) return 0;
-    const bool soon = j < some_ranks && !array_.is_being_touched(before_ + start_of(block + 1));
+    if (j < dense_.at_once) return 0;
+    const bool soon = j < dense_.soon && !array_.is_being_touched(before_ + start_of(block + 1));
     return (start_of(block + 1) - start_of(block)) / (soon ? one_in_some : one_in_many);
   }
 
@@ -207,11 +227,11 @@ class PairTable {
     return true;
   }
 
-  // Once much has been taken, what is soon taken as well is touched before: first the most frequent
-  // ranks, then those that come next.
+  // Once much has been taken, what is soon taken as well is touched before: first ranks that are
+  // dense at once, then those that soon are.
   void touch_soon(std::uint32_t block) {
     taken_ += start_of(block + 1) - start_of(block);
-    const std::uint32_t tier = block * block_rows < few_ranks ? few_ranks : some_ranks;
+    const std::uint32_t tier = block * block_rows < dense_.at_once ? dense_.at_once : dense_.soon;
     const std::size_t last = std::min<std::size_t>(room_, tier);
     if (last <= touched_ || taken_ * sizeof(T) < worth_touching) return;
     array_.touch(before_ + row_start(touched_), before_ + row_start(last));
