@@ -46,6 +46,7 @@ ALLOWED = {
     },
     "model_state": {"model"},
     "descent": set(),
+    "digest": set(),
     "difacto": {
         "coordinates",
         "descent",
@@ -66,6 +67,7 @@ BIND = {
     "arrays": set(),
     "rows": {"arrays", "../loss", "../row", "../shared"},
     "scores": {"arrays", "rows", "../loss", "../score"},
+    "digest": {"arrays", "../digest"},
     "dicts": {"arrays", "../names", "../row"},
     "named": {
         "../memory",
@@ -91,6 +93,7 @@ BIND = {
     "module": {
         "arrays",
         "dicts",
+        "digest",
         "embedded",
         "named",
         "reader",

@@ -23,6 +23,7 @@
 #include "../parse.hpp"
 #include "arrays.hpp"
 #include "dicts.hpp"
+#include "digest.hpp"
 #include "embedded.hpp"
 #include "named.hpp"
 #include "reader.hpp"
@@ -147,6 +148,11 @@ NB_MODULE(_core, m) {
       .def("arrays", &name_arrays)
       .def("restore", &restore_names, "indices"_a.noconvert(), "ends"_a.noconvert(),
            "bytes"_a.noconvert());
+
+  nb::class_<pqr::Digest>(m, "Digest")
+      .def(nb::init<>())
+      .def("update", &update_digest, "data"_a)
+      .def("value", &pqr::Digest::value);
 
   nb::class_<NamedCounter>(m, "Counter")
       .def(nb::init<>())
