@@ -1,10 +1,11 @@
-"""Hostile model files: every truncation and random mutations of good ones, loaded and put to work.
+"""Hostile model files: every truncation, random damage and mutations, loaded and put to work.
 
     python fuzz/models.py [--runs N] [--seconds S] [--seed S] [--scratch FOLDER] [--core FOLDER]
 
 A file must be refused with a ModelFileError, or be a model that predicts, learns, and saves what
-loads again. The same seed gives the same files. Those that failed stay in the scratch folder,
-like the one that was being loaded when the process died.
+loads again. A damaged file must be refused, or hold the same as before. The same seed gives the
+same files. Those that failed stay in the scratch folder, like the one that was being loaded when
+the process died.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from mutations import mutations, truncations
+from mutations import damages, mutations, truncations
 
 import pqrlearn
 from pqrlearn import LR, PQR, QR, Batch, Separation, modelfile
@@ -142,18 +143,34 @@ def try_file(data: bytes, path: Path, *, save: bool) -> bool:
     return good is not None
 
 
+def try_damaged(data: bytes, path: Path, whole: set[bytes]) -> bool:
+    """Loads a damaged file; true when it still holds what one of `whole` does."""
+    good = loaded(lambda: pqrlearn.from_bytes(data))
+    if good is None:
+        path.write_bytes(data)
+        good = loaded(lambda: Separation.load(path))
+    if good is not None:
+        good.save(path)
+        check(path.read_bytes() in whole, "what is damaged is refused")
+    return good is not None
+
+
 @dataclass
 class Tally:
     files: int = 0
     loaded: int = 0
     failures: dict[str, int] = field(default_factory=dict)
 
-    def add(self, data: bytes, scratch: Path) -> None:
+    def add(self, data: bytes, scratch: Path, whole: set[bytes] | None = None) -> None:
+        """Tries a file; if it is damaged, `whole` are those that it may still be."""
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
         self.files += 1
+        path = scratch / f"last-{os.getpid()}.pqr"
         try:
             save = self.loaded % 16 == 0  # a file that is synced to the disk takes its time
-            self.loaded += try_file(data, scratch / f"last-{os.getpid()}.pqr", save=save)
+            self.loaded += (
+                try_file(data, path, save=save) if whole is None else try_damaged(data, path, whole)
+            )
         except Exception as error:
             self._note(error, data, scratch)
         faulthandler.cancel_dump_traceback_later()
@@ -169,10 +186,10 @@ class Tally:
         self.failures[what] = self.failures.get(what, 0) + 1
 
 
-def run(files: Iterable[bytes], scratch: Path) -> Tally:
+def run(files: Iterable[bytes], scratch: Path, whole: set[bytes] | None = None) -> Tally:
     tally = Tally()
     for data in files:
-        tally.add(data, scratch)
+        tally.add(data, scratch, whole)
     return tally
 
 
@@ -207,11 +224,13 @@ def main() -> int:
     stages = {
         "of the corpus": (path.read_bytes() for path in sorted(CORPUS.glob("*.pqr"))),
         "truncated": truncations(seeds()),
+        "damaged": islice(damages(given.seed, seeds()), 10_000),
         "mutated": limited(mutations(given.seed, seeds()), runs, given.seconds),
     }
     failed = False
     for name, files in stages.items():
-        start, tally = time.monotonic(), run(files, given.scratch)
+        whole = set(seeds()) if name == "damaged" else None
+        start, tally = time.monotonic(), run(files, given.scratch, whole)
         took = time.monotonic() - start
         print(f"{tally.files} files {name}, {tally.loaded} of which load, in {took:.0f} s")
         for what, count in tally.failures.items():

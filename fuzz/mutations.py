@@ -1,5 +1,6 @@
 """Mutations of model files. Most still pass the container's own checks, so that the settings, the
-tensors and the native core have to stand up for themselves.
+tensors and the native core have to stand up for themselves: whoever edits a file can compute its
+digest anew. Damage is what comes without.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import xxhash
 
 ITEM_BYTES = {
     name: size
@@ -42,7 +44,7 @@ class Tensor:
 
 @dataclass
 class Parts:
-    """A model file taken apart, so that what is put together again has consistent offsets."""
+    """A model file taken apart; put together again, its offsets and its digest fit."""
 
     settings: Any
     tensors: dict[str, Tensor]
@@ -58,8 +60,20 @@ class Parts:
             tensors[name] = Tensor(found["dtype"], found["shape"], bytearray(data[begin:end]))
         return Parts(settings, tensors)
 
+    def signed(self) -> Any:
+        """The settings, with the digest of what there is now, as docs/modelfile.md describes it."""
+        if not isinstance(self.settings, dict) or "digest" not in self.settings:
+            return self.settings
+        settings = {name: value for name, value in self.settings.items() if name != "digest"}
+        tensors = {
+            name: [tensor.dtype, tensor.shape, xxhash.xxh64_hexdigest(tensor.data)]
+            for name, tensor in self.tensors.items()
+        }
+        text = json.dumps({"settings": settings, "tensors": tensors}, sort_keys=True)
+        return settings | {"digest": "xxh64:" + xxhash.xxh64_hexdigest(text.encode())}
+
     def to_bytes(self) -> bytes:
-        header: dict[str, Any] = {"__metadata__": {"pqrlearn": json.dumps(self.settings)}}
+        header: dict[str, Any] = {"__metadata__": {"pqrlearn": json.dumps(self.signed())}}
         data = b""
         for name, tensor in self.tensors.items():
             offsets = [len(data), len(data) + len(tensor.data)]
@@ -240,6 +254,13 @@ def mutations(seed: int, seeds: list[bytes]) -> Iterator[bytes]:
         if random.random() < 0.3:
             data = mangled(random, data, seeds)
         yield data
+
+
+def damages(seed: int, seeds: list[bytes]) -> Iterator[bytes]:
+    """Without end: bytes changed by what knows nothing of the digest."""
+    random = Random(seed)
+    while True:
+        yield mangled(random, random.choice(seeds), seeds)
 
 
 def truncations(seeds: list[bytes]) -> Iterator[bytes]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +13,13 @@ import pytest
 from safetensors.numpy import load_file
 
 from command import clicks, failure, ok, run, write_rows
-from pqrlearn import LR, Batch, Counts
+from pqrlearn import LR, Batch, Counts, cache, modelfile
 from pqrlearn.cache import BATCH_ROWS, CacheReader, is_cache, kept
 from pqrlearn.errors import DataError, PqrError, RowError
 from pqrlearn.readers import LibsvmReader
 from strategies import random_batch
 
+FORMAT_2 = Path(__file__).parent / "golden" / "format-2" / "rows.cache"
 ARRAYS = ("indptr", "indices", "values", "labels", "weights")
 
 
@@ -61,7 +64,7 @@ def test_more_rows_than_a_batch_holds_come_back_in_order(tmp_path: Path) -> None
 
 def test_values_and_weights_of_one_take_no_room(tmp_path: Path) -> None:
     plain = load_file(cached(tmp_path / "plain", one_hot(10)))
-    assert set(plain) == {"indptr", "indices", "labels"}
+    assert set(plain) == {"indptr", "indices", "labels", "digests"}
     weighted = replace(one_hot(10), weights=np.full(10, 2, np.float32))
     assert set(load_file(cached(tmp_path / "weighted", one_hot(10), weighted))) == {
         *plain,
@@ -104,21 +107,100 @@ def test_a_cache_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
             CacheReader(short)
 
 
-def test_a_damaged_cache_is_refused_or_read_but_never_crashes(tmp_path: Path) -> None:
-    whole = cached(tmp_path / "rows", random_batch(8, 20)).read_bytes()
+def rows_of(path: Path) -> list[bytes]:
+    batches = list(CacheReader(path).batches())
+    return [getattr(batch, name).tobytes() for batch in batches for name in ARRAYS]
+
+
+def mangled(data: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(chance.choice([1, 1, 2, 8])):
+        at = chance.randrange(len(data))
+        changed[at] = chance.choice([0, 1, 0x7F, 0xFF, chance.randrange(256)])
+    return bytes(changed)
+
+
+def test_a_damaged_cache_is_refused_or_the_same(tmp_path: Path) -> None:
+    whole = cached(tmp_path / "rows", random_batch(8, 20))
     damaged, chance = tmp_path / "damaged", random.Random(1)
     for _ in range(2000):
-        data = bytearray(whole)
-        for _ in range(chance.choice([1, 1, 2, 8])):
-            data[chance.randrange(len(data))] = chance.choice(
-                [0, 1, 0x7F, 0xFF, chance.randrange(256)]
-            )
-        damaged.write_bytes(data)
-        try:
+        damaged.write_bytes(mangled(whole.read_bytes(), chance))
+        with suppress(DataError):
+            assert rows_of(damaged) == rows_of(whole)
+
+
+def test_a_damaged_cache_without_digests_never_crashes(tmp_path: Path) -> None:
+    damaged, chance = tmp_path / "damaged", random.Random(1)
+    for _ in range(2000):
+        damaged.write_bytes(mangled(FORMAT_2.read_bytes(), chance))
+        with suppress(PqrError):
             rows = list(CacheReader(damaged).batches())
             LR("squared").learn_many(rows[0])
-        except PqrError:
-            pass
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "BATCH_ROWS", 8)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_every_flipped_bit_of_a_cache_is_found_or_changes_nothing(tmp_path: Path) -> None:
+    path, flipped = cached(tmp_path / "rows", random_batch(8, 20)), tmp_path / "flipped"
+    whole, expected = path.read_bytes(), rows_of(path)
+    for at in range(len(whole)):
+        for bit in range(8):
+            data = bytearray(whole)
+            data[at] ^= 1 << bit
+            flipped.write_bytes(data)
+            with suppress(DataError):
+                assert rows_of(flipped) == expected
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("column", ARRAYS)
+def test_only_blocks_that_are_read_are_checked(column: str, tmp_path: Path) -> None:
+    path = cached(tmp_path / "rows", random_batch(8, 13), random_batch(9, 17))
+    kept_columns = modelfile.mapped(path)[2]
+    place = {"indices": "indptr", "values": "indptr"}.get(column)
+    at = int(kept_columns[place][9]) if place else 9  # of the second block
+    data = bytearray(path.read_bytes())
+    size = int.from_bytes(data[:8], "little")
+    begin = json.loads(data[8 : 8 + size])[column]["data_offsets"][0]
+    data[8 + size + begin + at * kept_columns[column].itemsize] ^= 1
+    path.write_bytes(data)
+    reader = CacheReader(path)
+    assert [len(batch) for batch in reader.batches(0, 8)] == [8]
+    assert [len(batch) for batch in reader.batches(17, 30)] == [7, 6]
+    for start, stop in ((8, 16), (15, 16), (3, 9), (0, None)):
+        with pytest.raises(DataError, match=f"of rows 9 to 16 does not match their {column}"):
+            list(reader.batches(start, stop))
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("sizes", [(30,), (8, 8, 8, 6), (3, 5, 7, 15), (1,) * 30])
+def test_how_rows_arrive_makes_no_difference(sizes: tuple[int, ...], tmp_path: Path) -> None:
+    batch, start, parts = random_batch(8, 30), 0, []
+    for size in sizes:
+        parts.append(batch.part(start, start + size))
+        start += size
+    assert (
+        cached(tmp_path / "parts", *parts).read_bytes()
+        == cached(tmp_path / "whole", batch).read_bytes()
+    )
+    assert [len(b) for b in CacheReader(tmp_path / "parts").batches()] == [8, 8, 8, 6]
+
+
+def test_a_file_remembers_how_large_its_blocks_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "BATCH_ROWS", 8)
+        path = cached(tmp_path / "rows", random_batch(8, 30))
+    assert_same_rows(path, random_batch(8, 30))
+
+
+def test_a_cache_without_rows_is_empty(tmp_path: Path) -> None:
+    assert list(CacheReader(cached(tmp_path / "rows")).batches()) == []
 
 
 def test_a_model_is_not_rows(tmp_path: Path) -> None:
@@ -195,3 +277,14 @@ def test_a_stale_cache_is_bad_data(tmp_path: Path) -> None:
     ok("data", "convert", text, "--to", "cache", "-o", path)
     write_rows(text, clicks(seed=7))
     assert "has changed" in failure(3, "train", path, "-o", tmp_path / "model", "--model", "lr")
+
+
+def test_a_damaged_cache_is_bad_data(tmp_path: Path) -> None:
+    text, path = write_rows(tmp_path / "rows.svm", clicks(seed=6)), tmp_path / "rows.cache"
+    ok("data", "convert", text, "--to", "cache", "-o", path)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    told = failure(3, "train", path, "-o", tmp_path / "model", "--model", "lr")
+    assert "the file is damaged: the digest of rows 1 to " in told
+    assert not (tmp_path / "model").exists()

@@ -304,14 +304,17 @@ def wrong_models(folder: Path) -> dict[str, Path]:
     """Files that are no models, by what is wrong with them."""
     wrong = {
         name: folder / f"{name}.pqr"
-        for name in ("missing", "empty", "text", "foreign", "cut", "newer")
+        for name in ("missing", "empty", "text", "foreign", "cut", "damaged", "newer", "older")
     }
     model = (folder / "model.pqr").read_bytes()
     wrong["empty"].touch()
     wrong["text"].write_text("this is not a model\n" * 10)
     save_file({"weight": np.zeros(3)}, wrong["foreign"], metadata={"format": "pt"})
     wrong["cut"].write_bytes(model[:-5])
-    wrong["newer"].write_bytes(model.replace(b'\\"format\\": 2', b'\\"format\\": 3'))
+    wrong["damaged"].write_bytes(model[:-1] + bytes([model[-1] ^ 1]))
+    for name, version in (("newer", b"4"), ("older", b"1")):
+        other = model.replace(b'\\"format\\": 3', b'\\"format\\": ' + version)
+        wrong[name].write_bytes(other)
     return wrong | {"folder": folder, "separation": folder / "sep"}
 
 
@@ -323,7 +326,9 @@ def wrong_models(folder: Path) -> dict[str, Path]:
         ("text", "not a model of pqrlearn"),
         ("foreign", "a safetensors file, but not a model of pqrlearn"),
         ("cut", "the file is cut off or damaged"),
-        ("newer", "format 3; this pqrlearn reads format 2"),
+        ("damaged", "the file is damaged: its digest does not match its content"),
+        ("newer", "format 4 is newer than this pqrlearn reads (2 and 3): upgrade pqrlearn"),
+        ("older", "format 1 is older than this pqrlearn reads (2 and 3): make the file again"),
         ("folder", "a folder; expected a model"),
         ("separation", "a separation file, not a model written by pqr train"),
     ],
@@ -348,7 +353,13 @@ def test_every_command_refuses_bad_model_files(
     rows, output = folder / "rows.svm", tmp_path / "out"
     failure(4, "evaluate", "-m", wrong_models["cut"], rows)
     failure(4, "train", rows, "--resume", wrong_models["cut"], "-o", output)
+    failure(4, "train", rows, "--resume", wrong_models["damaged"], "-o", output)
     failure(4, "train", rows, "--separation", wrong_models["text"], "-o", output)
+    separation = bytearray((folder / "sep").read_bytes())
+    separation[-1] ^= 1
+    (tmp_path / "damaged").write_bytes(separation)
+    said = failure(4, "train", rows, "--separation", tmp_path / "damaged", "-o", output)
+    assert "the file is damaged: its digest does not match" in said
     said = failure(4, "train", rows, "--separation", folder / "model.pqr", "-o", output)
     assert "a pqr model, not a separation" in said
     assert not output.exists()

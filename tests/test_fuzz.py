@@ -79,3 +79,10 @@ def test_mutated_models_are_refused_or_work(fuzz_models: ModuleType, tmp_path: P
     tally = fuzz_models.run(islice(files, 300), tmp_path)
     assert tally.failures == {}
     assert 50 < tally.loaded < 250
+
+
+def test_damaged_models_are_refused_or_the_same(fuzz_models: ModuleType, tmp_path: Path) -> None:
+    seeds = fuzz_models.seeds()
+    tally = fuzz_models.run(islice(fuzz_models.damages(1, seeds), 2000), tmp_path, set(seeds))
+    assert tally.failures == {}
+    assert tally.loaded < 400

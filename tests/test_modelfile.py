@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,12 +18,15 @@ import numpy as np
 import pytest
 
 import pqrlearn
-from pqrlearn import FM, LR, PQR, QR, AdaGrad, DiFacto, Ftrl, Separation, modelfile
+from pqrlearn import FM, LR, PQR, QR, AdaGrad, Batch, DiFacto, Ftrl, Separation, modelfile
+from pqrlearn.cache import CacheReader, kept
 from pqrlearn.errors import Corrupt, ModelFileError, NotAModel, RowError, WrongVersion
 from pqrlearn.learners import Learner
 from strategies import nonzero_weights, random_batch
 
 GOLDEN = Path(__file__).parent / "golden"
+FORMAT_2 = GOLDEN / "format-2"  # without a digest
+DOCS = Path(__file__).parent.parent / "docs"
 ROWS: list[dict[Any, Any]] = [
     {"site": "ä", "hour": "9", 1: 0.5},
     {"site": "ä", "price": 2.0},
@@ -32,6 +36,12 @@ ROWS: list[dict[Any, Any]] = [
 ]
 LABELS = [1.0, 0.0, 1.0, 2.0, 0.5]
 KINDS = ["pqr", "lr", "qr", "fm", "difacto"]
+PROGRESS = {"inputs": ["stream"], "passes": 2, "done_passes": 1, "rows": 3}
+BATCH = Batch.from_rows(
+    [([0, 1, 7], [1.0, 2.0, -0.5]), ([], []), ([3, 2**32 - 1], [1.0, 1.0])],
+    labels=[1.0, 0.0, 2.5],
+    weights=[1.0, 0.25, 2.0],
+)
 
 
 def models() -> dict[str, Learner]:
@@ -67,6 +77,15 @@ def test_a_golden_model_loads_and_saves_as_it_was(kind: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_model_of_format_2_loads_and_is_saved_in_this_format(kind: str) -> None:
+    old = pqrlearn.load(FORMAT_2 / f"{kind}.pqr")
+    new = pqrlearn.from_bytes(golden(kind))
+    np.testing.assert_array_equal(old.predict_many(ROWS), new.predict_many(ROWS))
+    assert pqrlearn.from_bytes((FORMAT_2 / f"{kind}.pqr").read_bytes()).to_bytes() == golden(kind)
+    assert old.to_bytes() == golden(kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_golden_model_still_means_the_same(kind: str) -> None:
     old, new = pqrlearn.from_bytes(golden(kind)), models()[kind]
     assert old.settings() == new.settings()
@@ -76,11 +95,29 @@ def test_a_golden_model_still_means_the_same(kind: str) -> None:
 
 
 def test_a_golden_separation_loads_and_saves_as_it_was(tmp_path: Path) -> None:
-    separation = Separation.load(GOLDEN / "separation.pqr")
-    assert separation.high_names() == ["site=ä", "hour=9"]
-    assert separation.counts.tolist() == [4, 3]
-    separation.save(tmp_path / "again.pqr")
-    assert (tmp_path / "again.pqr").read_bytes() == golden("separation")
+    for folder in (GOLDEN, FORMAT_2):
+        separation = Separation.load(folder / "separation.pqr")
+        assert separation.high_names() == ["site=ä", "hour=9"]
+        assert separation.counts.tolist() == [4, 3]
+        separation.save(tmp_path / "again.pqr")
+        assert (tmp_path / "again.pqr").read_bytes() == golden("separation")
+
+
+def test_a_golden_checkpoint_loads_and_saves_as_it_was(tmp_path: Path) -> None:
+    for folder in (GOLDEN, FORMAT_2):
+        model = pqrlearn.load(folder / "checkpoint.pqr")
+        assert model.progress == PROGRESS
+        model.save(tmp_path / "again.pqr", progress=model.progress)
+        assert (tmp_path / "again.pqr").read_bytes() == golden("checkpoint")
+
+
+def test_a_golden_cache_has_the_same_rows_and_is_made_as_it_was(tmp_path: Path) -> None:
+    for folder in (GOLDEN, FORMAT_2):
+        (rows,) = CacheReader(folder / "rows.cache", clicks=False).batches()
+        for name in ("indptr", "indices", "values", "labels", "weights"):
+            np.testing.assert_array_equal(getattr(rows, name), getattr(BATCH, name))
+    list(kept(tmp_path / "again.cache", [BATCH]))
+    assert (tmp_path / "again.cache").read_bytes() == (GOLDEN / "rows.cache").read_bytes()
 
 
 # What is in the file.
@@ -92,7 +129,8 @@ def test_all_settings_are_one_key_of_sorted_json(kind: str) -> None:
     assert list(metadata) == ["pqrlearn"]
     settings = json.loads(metadata["pqrlearn"])
     assert metadata["pqrlearn"] == json.dumps(settings, sort_keys=True)
-    assert (settings["format"], settings["kind"]) == (2, kind)
+    assert (settings["format"], settings["kind"]) == (3, kind)
+    assert re.fullmatch("xxh64:[0-9a-f]{16}", settings["digest"])
 
 
 def header(data: bytes) -> dict[str, Any]:
@@ -132,6 +170,91 @@ def test_slots_are_sorted_and_none_is_in_its_initial_state() -> None:
                 runs = [tensors[f"{block}.keys"]]
             assert all(np.all(np.diff(run.astype(int)) > 0) for run in runs), (kind, block)
             assert np.all(tensors[f"{block}.slots"].any(axis=1)), (kind, block)
+
+
+@pytest.mark.parametrize(
+    "schema", [None, 7, "words", ["a", 1.5], {"columns": [{"name": "ä", "type": "word"}], "b": {}}]
+)
+def test_a_schema_is_carried_along(schema: Any, tmp_path: Path) -> None:
+    kind, settings, tensors = modelfile.read(GOLDEN / "pqr.pqr")
+    assert "schema" not in settings
+    modelfile.write(tmp_path / "with.pqr", kind, settings | {"schema": schema}, tensors)
+    assert modelfile.read(tmp_path / "with.pqr")[1]["schema"] == schema
+    again = modelfile.to_bytes(*modelfile.read(tmp_path / "with.pqr"))
+    assert again == (tmp_path / "with.pqr").read_bytes()
+    assert pqrlearn.load(tmp_path / "with.pqr").to_bytes() == golden("pqr")
+
+
+# The digest.
+
+SNIPPET = re.search(r"```python\n(.*?)```", (DOCS / "modelfile.md").read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("name", [*(f"{kind}.pqr" for kind in KINDS), "separation.pqr"])
+def test_the_documented_lines_verify_a_file(name: str, tmp_path: Path) -> None:
+    assert SNIPPET is not None
+    lines = compile(SNIPPET[1], "modelfile.md", "exec")
+    exec(lines, {"path": GOLDEN / name})
+    data = bytearray((GOLDEN / name).read_bytes())
+    data[-1] ^= 1
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(AssertionError):
+        exec(lines, {"path": tmp_path / name})
+
+
+def test_the_documented_lines_verify_a_cache_up_to_its_blocks() -> None:
+    assert SNIPPET is not None
+    exec(compile(SNIPPET[1], "modelfile.md", "exec"), {"path": GOLDEN / "rows.cache"})
+
+
+def flips(data: bytes) -> Iterator[bytes]:
+    """Every file that differs from `data` in one bit."""
+    for at in range(len(data)):
+        for bit in range(8):
+            flipped = bytearray(data)
+            flipped[at] ^= 1 << bit
+            yield bytes(flipped)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "checkpoint"])
+def test_every_flipped_bit_is_found_or_changes_nothing(kind: str) -> None:
+    whole = pqrlearn.from_bytes(golden(kind))
+    loaded = 0
+    for data in flips(golden(kind)):
+        with suppress(ModelFileError):
+            model = pqrlearn.from_bytes(data)
+            assert model.to_bytes() == whole.to_bytes()
+            assert model.progress == whole.progress
+            loaded += 1
+    assert loaded < 20  # a tab instead of a blank
+
+
+def test_every_flipped_bit_of_a_separation_is_found_or_changes_nothing(tmp_path: Path) -> None:
+    path, again = tmp_path / "flipped.pqr", tmp_path / "again.pqr"
+    for data in flips(golden("separation")):
+        path.write_bytes(data)
+        with suppress(ModelFileError):
+            Separation.load(path).save(again)
+            assert again.read_bytes() == golden("separation")
+
+
+@pytest.mark.parametrize("tensor", ["linear.slots", "names.bytes", "pair.ranks"])
+def test_damage_in_a_tensor_is_told_as_such(tensor: str, tmp_path: Path) -> None:
+    data = bytearray(golden("pqr"))
+    data[struct.unpack("<Q", data[:8])[0] + 8 + header(data)[tensor]["data_offsets"][0]] ^= 1
+    (tmp_path / "model.pqr").write_bytes(data)
+    told = r"model\.pqr: the file is damaged: its digest does not match its content"
+    with pytest.raises(Corrupt, match=told):
+        pqrlearn.load(tmp_path / "model.pqr")
+
+
+def test_a_digest_cannot_be_left_out_of_format_3() -> None:
+    settings = json.loads(header(golden("lr"))["__metadata__"]["pqrlearn"])
+    del settings["digest"]
+    tensors = modelfile.from_bytes(golden("lr"))[2]
+    with pytest.raises(Corrupt, match="digest does not match"):
+        pqrlearn.from_bytes(written(settings, tensors))
+    assert pqrlearn.from_bytes(written(settings | {"format": 2}, tensors)).kind == "lr"
 
 
 # Attacks. Whatever the bytes are, the answer is a ModelFileError or a model that works.
@@ -178,7 +301,7 @@ def test_bytes_after_the_end_are_refused() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_flipped_bytes_never_crash(kind: str) -> None:
-    random, data = Random(7), golden(kind)
+    random, data = Random(7), (FORMAT_2 / f"{kind}.pqr").read_bytes()  # no digest stops them
     loaded = 0
     for _ in range(1500):
         flipped = bytearray(data)
@@ -268,13 +391,12 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def foreign(kind: str, settings: dict[str, Any], tensors: modelfile.Tensors) -> bytes:
+def written(described: dict[str, Any], tensors: modelfile.Tensors) -> bytes:
     """A file that safetensors has written, which knows more types than ours."""
     from safetensors.numpy import save
 
-    described = json.dumps({"format": modelfile.FORMAT, "kind": kind, **settings})
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    return bytes(save(contiguous, metadata={"pqrlearn": described}))
+    return bytes(save(contiguous, metadata={"pqrlearn": json.dumps(described)}))
 
 
 def attacked(kind: str, attack: Callable[[Any], Any]) -> Iterator[bytes]:
@@ -282,7 +404,8 @@ def attacked(kind: str, attack: Callable[[Any], Any]) -> Iterator[bytes]:
     _, settings, tensors = modelfile.from_bytes(golden(kind))
     for name, tensor in tensors.items():
         if tensor.size:
-            yield foreign(kind, settings, tensors | {name: attack(tensor)})
+            described = {"format": 2, "kind": kind, **settings}  # no digest that stops it
+            yield written(described, tensors | {name: attack(tensor)})
 
 
 @pytest.mark.parametrize("attack", MISFITS)
@@ -359,20 +482,32 @@ def test_a_file_is_whole_however_small_the_pieces(
 
 
 def test_another_format_is_another_version(tmp_path: Path) -> None:
-    newer = golden("pqr").replace(b'\\"format\\": 2', b'\\"format\\": 3')
-    (tmp_path / "newer.pqr").write_bytes(newer)
-    for attempt in (
-        lambda: pqrlearn.from_bytes(newer),
-        lambda: pqrlearn.load(tmp_path / "newer.pqr"),
-        lambda: PQR.load(tmp_path / "newer.pqr"),
-        lambda: modelfile.kind_of(tmp_path / "newer.pqr"),
+    path, reads = tmp_path / "other.pqr", r"this pqrlearn reads \(2 and 3\)"
+    for version, told in (
+        (b"4", f"format 4 is newer than {reads}: upgrade pqrlearn"),
+        (b"1", f"format 1 is older than {reads}: make the file again"),
     ):
-        with pytest.raises(WrongVersion, match="format 3; this pqrlearn reads format 2"):
-            attempt()
+        other = golden("pqr").replace(b'\\"format\\": 3', b'\\"format\\": ' + version)
+        path.write_bytes(other)
+        for attempt in (
+            lambda data=other: pqrlearn.from_bytes(data),
+            lambda: pqrlearn.load(path),
+            lambda: PQR.load(path),
+            lambda: modelfile.kind_of(path),
+        ):
+            with pytest.raises(WrongVersion, match=told):
+                attempt()
+
+
+@pytest.mark.parametrize("version", ["3", None, 2.5, True])
+def test_a_format_that_is_no_number_is_corrupt(version: object) -> None:
+    described = {"format": version, "kind": "lr"}
+    with pytest.raises(Corrupt, match="its format is not a number"):
+        pqrlearn.from_bytes(written(described, {}))
 
 
 def test_another_kind_is_no_model_of_this_kind(tmp_path: Path) -> None:
-    unknown = golden("lr").replace(b'\\"kind\\": \\"lr\\"', b'\\"kind\\": \\"xx\\"')
+    unknown = modelfile.to_bytes("xx", *modelfile.from_bytes(golden("lr"))[1:])
     with pytest.raises(NotAModel, match="a xx file, not a model"):
         pqrlearn.from_bytes(unknown)
     with pytest.raises(NotAModel, match="a lr file, not a pqr model"):
@@ -384,4 +519,6 @@ def test_another_kind_is_no_model_of_this_kind(tmp_path: Path) -> None:
 if __name__ == "__main__":
     for kind, model in models().items():
         model.save(GOLDEN / f"{kind}.pqr")
+    models()["pqr"].save(GOLDEN / "checkpoint.pqr", progress=PROGRESS)
     Separation.top_k(ROWS, 2).save(GOLDEN / "separation.pqr")
+    list(kept(GOLDEN / "rows.cache", [BATCH]))

@@ -2,7 +2,8 @@
 
 The container and its checks are those of models, and every row passes the checks of a Batch. A
 cache remembers the file it was made from, and is refused when that file has changed. Values and
-weights that are all 1 are left out.
+weights that are all 1 are left out. Each block of rows has digests of its own, which are checked
+when it is read: a cache may be larger than memory.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ import numpy as np
 from pqrlearn import modelfile
 from pqrlearn.errors import DataError, ModelFileError, RowError
 from pqrlearn.files import mark, written_whole
+from pqrlearn.hyper import check_whole
 from pqrlearn.loss import loss_named
 from pqrlearn.rows import Batch
 
 KIND = "cache"
 BATCH_ROWS = 32_768
+_MOST_BATCH_ROWS = 1 << 24
 
 _COLUMNS: dict[str, type[np.generic]] = {
     "indptr": np.int64,
@@ -46,28 +49,43 @@ def kept(
             for batch in batches:
                 columns.add(batch)
                 yield batch
-        settings: dict[str, Any] = {"rows": columns.rows, "source": None}
+        settings: dict[str, Any] = {"rows": columns.rows, "source": None, "block_rows": BATCH_ROWS}
         if source is not None and os.path.isfile(source):
             settings["source"] = {"name": os.path.basename(source), "mark": mark(source)}
         modelfile.assemble(beside, KIND, settings, columns.kept())
 
 
 class _Columns:
-    """One file for each tensor, in the order of the rows."""
+    """One file for each tensor, in the order of the rows, and the digests of each block."""
 
     def __init__(self, room: Path) -> None:
         self.rows = self._entries = 0
         self._paths = {name: room / f"column-{name}" for name in _COLUMNS}
+        self._digests_path = room / "column-digests"
         self._files: dict[str, IO[bytes]] = {n: p.open("wb") for n, p in self._paths.items()}
         self._files["indptr"].write(np.zeros(1, np.int64).tobytes())
         self._all_ones = dict.fromkeys(_ONES, True)
+        self._blocks: list[dict[str, modelfile.Digest]] = []
 
     def add(self, batch: Batch) -> None:
-        self._files["indptr"].write((batch.indptr[1:] + self._entries).tobytes())
-        for name in ("indices", "values", "labels", "weights"):
-            self._files[name].write(getattr(batch, name).data)
+        start = 0
+        while start < len(batch):
+            stop = min(len(batch), start + BATCH_ROWS - self.rows % BATCH_ROWS)
+            self._add(batch if stop - start == len(batch) else batch.part(start, stop))
+            start = stop
+
+    def _add(self, batch: Batch) -> None:
+        """Rows that all belong to one block."""
+        indptr = batch.indptr + self._entries
+        if self.rows % BATCH_ROWS == 0:
+            self._blocks.append({name: modelfile.Digest() for name in _COLUMNS})
+            self._blocks[-1]["indptr"].update(indptr[:1])
+        columns = {name: getattr(batch, name) for name in _COLUMNS} | {"indptr": indptr[1:]}
+        for name, column in columns.items():
+            self._files[name].write(column.data)
+            self._blocks[-1][name].update(column)
         for name in _ONES:
-            self._all_ones[name] &= bool((getattr(batch, name) == 1).all())
+            self._all_ones[name] &= bool((columns[name] == 1).all())
         self.rows += len(batch)
         self._entries += len(batch.indices)
 
@@ -76,11 +94,14 @@ class _Columns:
             file.close()
 
     def kept(self) -> dict[str, tuple[type[np.generic], Path]]:
-        return {
+        columns = {
             name: (dtype, self._paths[name])
             for name, dtype in _COLUMNS.items()
             if not self._all_ones.get(name, False)
         }
+        digests = [[block[name].value() for name in columns] for block in self._blocks]
+        self._digests_path.write_bytes(np.array(digests, np.uint64).tobytes())
+        return columns | {modelfile.BLOCKS: (np.uint64, self._digests_path)}
 
 
 def is_cache(path: str | os.PathLike[str]) -> bool:
@@ -112,6 +133,10 @@ class CacheReader:
             raise DataError(f"{path}: a {kind} of pqrlearn, not rows")
         try:
             self.rows = self._checked(settings)
+            self._block_rows = check_whole(
+                "block_rows", settings.get("block_rows", BATCH_ROWS), least=1, most=_MOST_BATCH_ROWS
+            )
+            self._digests = self._block_digests()
         except (KeyError, ValueError, TypeError) as error:
             raise DataError(f"{path}: a damaged cache ({error})") from None
         self._refuse_stale(settings["source"])
@@ -132,6 +157,15 @@ class CacheReader:
             settings["source"]["name"], settings["source"]["mark"]
         return int(rows)
 
+    def _block_digests(self) -> dict[str, Any]:
+        """The digests of each block, by column; none in files of format 2."""
+        if modelfile.BLOCKS not in self._tensors:
+            return {}
+        digests = modelfile.tensor(self._tensors, modelfile.BLOCKS, np.uint64, 1)
+        columns = [name for name in _COLUMNS if name in self._tensors]
+        blocks = -(-self.rows // self._block_rows)
+        return dict(zip(columns, digests.reshape(blocks, len(columns)).T, strict=True))
+
     def _refuse_stale(self, source: Any) -> None:
         if source is None:
             return
@@ -148,12 +182,30 @@ class CacheReader:
         return self._size * self._done // max(self.rows, 1)
 
     def batches(self, start: int = 0, stop: int | None = None) -> Iterator[Batch]:
-        """The rows from `start` to before `stop`."""
+        """The rows from `start` to before `stop`, no Batch with rows of two blocks."""
         end = self.rows if stop is None else min(stop, self.rows)
-        for first in range(start, end, BATCH_ROWS):
-            last = min(first + BATCH_ROWS, end)
+        first = start
+        while first < end:
+            block = first // self._block_rows
+            last = min((block + 1) * self._block_rows, end)
+            self._check_block(block)
             yield self._batch(first, last)
-            self._done = last
+            self._done = first = last
+
+    def _check_block(self, block: int) -> None:
+        first = block * self._block_rows
+        last = min(first + self._block_rows, self.rows)
+        for name, digests in self._digests.items():  # indptr first: it says where entries lie
+            begin, end = first, last
+            if name == "indptr":
+                end = last + 1
+            elif name in ("indices", "values"):
+                begin, end = self._tensors["indptr"][[first, last]].tolist()
+            if modelfile.digest_of(self._tensors[name][begin:end]).value() != digests[block]:
+                raise DataError(
+                    f"{self._path}: the file is damaged: the digest of rows {first + 1} to {last} "
+                    f"does not match their {name}; make it again with pqr data convert --to cache"
+                )
 
     def _batch(self, first: int, last: int) -> Batch:
         indptr = self._tensors["indptr"][first : last + 1]

@@ -8,8 +8,8 @@ PqrError                    1
 ├── MissingExtra            1   a library that only some need, and that is not installed
 └── ModelFileError          4   a file that is not a usable model or separation
     ├── NotAModel               foreign bytes
-    ├── WrongVersion            written by a newer pqrlearn
-    └── Corrupt                 truncated, or parts that contradict each other
+    ├── WrongVersion            of a newer format, or one too old to be read
+    └── Corrupt                 truncated, damaged, or parts that contradict each other
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class NotAModel(ModelFileError):
 
 
 class WrongVersion(ModelFileError):
-    """Written by a newer version of pqrlearn."""
+    """Of a newer format than this version of pqrlearn reads, or of an older one."""
 
 
 class Corrupt(ModelFileError):
-    """Truncated, or with parts that contradict each other."""
+    """Truncated, damaged, or with parts that contradict each other."""

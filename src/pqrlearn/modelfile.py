@@ -1,7 +1,8 @@
 """The container of models and separations: safetensors, with one key of settings.
 
 No code runs on load. All settings sit in the metadata key `pqrlearn`, as JSON with sorted keys;
-there are no times and no paths, so equal models are equal bytes. docs/modelfile.md is its page.
+there are no times and no paths, so equal models are equal bytes. A digest of all that is in a file
+is among the settings, and is checked on load. docs/modelfile.md is its page.
 """
 
 from __future__ import annotations
@@ -22,18 +23,24 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from pqrlearn import _core
 from pqrlearn.errors import Corrupt, ModelFileError, NotAModel, WrongVersion
 from pqrlearn.files import written_whole
 
-FORMAT = 2
+FORMAT = 3
+_OLDEST = 2  # had no digest
 _KEY = "pqrlearn"
 _DTYPES = {"U64": "<u8", "I64": "<i8", "F64": "<f8", "F32": "<f4", "U32": "<u4", "U8": "u1"}
 """In the order of tensors in a file: the widest first, so that all are aligned."""
 _PIECE = 1 << 20
+BLOCKS = "digests"
+"""A tensor with digests of the others, block by block: what is mapped cannot be hashed whole."""
 _CUT_OFF = ("incomplete", "invalidoffset", "notfullycovered", "invalidheaderlength")
 
 Settings = dict[str, Any]
 Tensors = dict[str, npt.NDArray[Any]]
+About = dict[str, tuple[np.dtype[Any], list[int]]]
+Digest = _core.Digest
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ class InParts:
     Each part has some of every tensor.
     """
 
-    about: dict[str, tuple[np.dtype[Any], list[int]]]
+    about: About
     parts: Callable[[], Iterable[Tensors]]
 
 
@@ -75,14 +82,19 @@ def _write(
     in_parts: InParts = NO_PARTS,
 ) -> None:
     """The bytes that safetensors would write, without its copy of all tensors."""
-    about = {name: (tensor.dtype, list(tensor.shape)) for name, tensor in tensors.items()}
-    header, starts = _header(kind, settings, about | in_parts.about)
+    about: About = {name: (tensor.dtype, list(tensor.shape)) for name, tensor in tensors.items()}
+    about |= in_parts.about
+    digests = {name: Digest() for name in about}
+    header, starts = _header(kind, settings, about, digests)  # as long as the final one
     _write_all(file, 0, memoryview(header))
     for part in chain([tensors], in_parts.parts()):
         for name, tensor in part.items():
             data = np.ascontiguousarray(tensor).reshape(-1).view(np.uint8).data
+            digests[name].update(data)
             _write_all(file, starts[name], data)
             starts[name] += len(data)
+    header, _ = _header(kind, settings, about, digests)
+    _write_all(file, 0, memoryview(header))
 
 
 def _write_all(file: IO[bytes], at: int, data: memoryview) -> None:
@@ -95,13 +107,17 @@ def _write_all(file: IO[bytes], at: int, data: memoryview) -> None:
 def assemble(
     path: Path, kind: str, settings: Settings, columns: dict[str, tuple[type[np.generic], Path]]
 ) -> None:
-    """Writes tensors of one dimension that lie in files of their own, without holding them."""
+    """Writes tensors of one dimension that lie in files of their own, without holding them.
+
+    One of them is `BLOCKS`, which covers the others.
+    """
     sizes = {name: column.stat().st_size for name, (_, column) in columns.items()}
-    about = {
+    about: About = {
         name: (np.dtype(dtype), [sizes[name] // np.dtype(dtype).itemsize])
         for name, (dtype, _) in columns.items()
     }
-    header, starts = _header(kind, settings, about)
+    blocks = digest_of(columns[BLOCKS][1].read_bytes())
+    header, starts = _header(kind, settings, about, {BLOCKS: blocks})
     with path.open("wb") as file:
         file.write(header)
         for name in starts:
@@ -110,23 +126,46 @@ def assemble(
 
 
 def _header(
-    kind: str, settings: Settings, about: dict[str, tuple[np.dtype[Any], list[int]]]
+    kind: str, settings: Settings, about: About, digests: dict[str, Digest]
 ) -> tuple[bytes, dict[str, int]]:
     """What comes before the tensors, and where each starts: in order of type, then name."""
     names = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
     types = list(names)
     order = sorted(about, key=lambda name: (types.index(about[name][0]), name))
-    header: dict[str, Any] = {"__metadata__": _metadata(kind, settings)}
+    header: dict[str, Any] = {}
     begins, end = {}, 0
     for name in order:
         dtype, shape = about[name]
         begins[name] = begin = end
         end += math.prod(shape) * dtype.itemsize
         header[name] = {"dtype": names[dtype], "shape": shape, "data_offsets": [begin, end]}
+    described = json.loads(_sorted({"format": FORMAT, "kind": kind, **settings}))  # as it is read
+    described["digest"] = _digest(described, header, digests)
+    header = {"__metadata__": {_KEY: _sorted(described)}, **header}
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     before = struct.pack("<Q", len(text)) + text
     return before, {name: len(before) + begin for name, begin in begins.items()}
+
+
+def _sorted(described: Any) -> str:
+    return json.dumps(described, sort_keys=True, allow_nan=False)
+
+
+def _digest(described: Settings, entries: dict[str, Any], digests: dict[str, Digest]) -> str:
+    """Of the settings without the digest itself, and of each tensor's type, shape and digest."""
+    hashed = {name: f"{digest.value():016x}" for name, digest in digests.items()}
+    tensors = {
+        name: [entry["dtype"], entry["shape"], hashed.get(name)] for name, entry in entries.items()
+    }
+    whole = digest_of(_sorted({"settings": described, "tensors": tensors}).encode())
+    return f"xxh64:{whole.value():016x}"
+
+
+def digest_of(data: Any) -> Digest:
+    digest = Digest()
+    digest.update(data)
+    return digest
 
 
 def from_bytes(data: bytes, name: str = "<bytes>") -> tuple[str, Settings, Tensors]:
@@ -136,11 +175,10 @@ def from_bytes(data: bytes, name: str = "<bytes>") -> tuple[str, Settings, Tenso
 
     try:
         tensors = load(data)
-        size = struct.unpack("<Q", data[:8])[0]
-        metadata = json.loads(data[8 : 8 + size]).get("__metadata__")
+        _, header = _header_in(io.BytesIO(data))
     except (SafetensorError, ValueError, KeyError) as error:
         raise _unreadable(name, error) from None
-    return (*_settings(name, metadata), tensors)
+    return (*_checked(name, header, tensors), tensors)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[str, Settings, Tensors]:
@@ -150,14 +188,15 @@ def read(path: str | os.PathLike[str]) -> tuple[str, Settings, Tensors]:
     _must_be_a_file(Path(path))
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata()
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        with open(path, "rb") as raw:
+            _, header = _header_in(raw)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         # the last two: types such as BF16, which safetensors has and NumPy has not
         raise _unreadable(str(path), error) from None
     except OSError as error:
         raise ModelFileError(f"{path}: {error.strerror or error}") from None
-    return (*_settings(str(path), metadata), tensors)
+    return (*_checked(str(path), header, tensors), tensors)
 
 
 def mapped(path: str | os.PathLike[str]) -> tuple[str, Settings, Tensors]:
@@ -166,19 +205,24 @@ def mapped(path: str | os.PathLike[str]) -> tuple[str, Settings, Tensors]:
 
     _must_be_a_file(Path(path))
     try:
-        with safe_open(path, framework="numpy") as file:  # checks that offsets and sizes fit
-            metadata = file.metadata()
-        with open(path, "rb") as raw:
-            size = struct.unpack("<Q", raw.read(8))[0]
-            header = json.loads(raw.read(size))
+        with safe_open(path, framework="numpy"), open(path, "rb") as raw:  # checks the offsets
+            start, header = _header_in(raw)
             pages = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)
     except (SafetensorError, ValueError) as error:
         raise _unreadable(str(path), error) from None
     except OSError as error:
         raise ModelFileError(f"{path}: {error.strerror or error}") from None
-    header.pop("__metadata__", None)
-    tensors = {name: _view(pages, 8 + size, entry) for name, entry in header.items()}
-    return (*_settings(str(path), metadata), tensors)
+    tensors = {
+        name: _view(pages, start, entry) for name, entry in header.items() if name != "__metadata__"
+    }
+    return (*_checked(str(path), header, tensors), tensors)
+
+
+def _header_in(file: IO[bytes]) -> tuple[int, dict[str, Any]]:
+    """Where tensors start, and the header before them, of a file that safetensors has checked."""
+    size = struct.unpack("<Q", file.read(8))[0]
+    header: dict[str, Any] = json.loads(file.read(size))
+    return 8 + size, header
 
 
 def _view(pages: mmap.mmap, start: int, entry: dict[str, Any]) -> npt.NDArray[Any]:
@@ -196,7 +240,8 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     _must_be_a_file(Path(path))
     try:
         with safe_open(path, framework="numpy") as file:
-            return _settings(str(path), file.metadata())[0]
+            kind: str = _described(str(path), file.metadata())["kind"]
+            return kind
     except SafetensorError as error:
         raise _unreadable(str(path), error) from None
 
@@ -211,11 +256,6 @@ def _must_be_a_file(path: Path) -> None:
         raise ModelFileError(f"{path}: a folder; expected a model written by pqr train")
 
 
-def _metadata(kind: str, settings: Settings) -> dict[str, str]:
-    described = {"format": FORMAT, "kind": kind, **settings}
-    return {_KEY: json.dumps(described, sort_keys=True, allow_nan=False)}
-
-
 def _unreadable(name: str, error: Exception) -> ModelFileError:
     reason = str(error)
     words = reason.lower().replace(" ", "")  # versions of safetensors differ in how they spell it
@@ -224,19 +264,40 @@ def _unreadable(name: str, error: Exception) -> ModelFileError:
     return NotAModel(f"{name}: not a model of pqrlearn ({reason})")
 
 
-def _settings(name: str, metadata: dict[str, str] | None) -> tuple[str, Settings]:
+def _checked(name: str, header: dict[str, Any], tensors: Tensors) -> tuple[str, Settings]:
+    """The kind and the settings, if the digest is that of all there is."""
+    described = _described(name, header.pop("__metadata__", None))
+    digest = described.pop("digest", None)
+    if digest is not None or described["format"] > _OLDEST:
+        hashed = [BLOCKS] if BLOCKS in tensors else tensors
+        digests = {each: digest_of(tensors[each]) for each in hashed}
+        if digest != _digest(described, header, digests):
+            raise Corrupt(
+                f"{name}: the file is damaged: its digest does not match its content; "
+                "take a copy of it, or make it again"
+            )
+    del described["format"]
+    return described.pop("kind"), described
+
+
+def _described(name: str, metadata: dict[str, str] | None) -> Settings:
+    """All of the settings, among them the format, which is one that can be read, and the kind."""
     if not isinstance(metadata, dict) or _KEY not in metadata:
         raise NotAModel(f"{name}: a safetensors file, but not a model of pqrlearn")
     try:
-        settings = json.loads(metadata[_KEY])
-        version, kind = settings.pop("format"), settings.pop("kind")
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        described: Settings = json.loads(metadata[_KEY])
+        version, kind = described["format"], described["kind"]
+        _sorted({"settings": described})  # no NaN, and not too deep for the digest
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise Corrupt(f"{name}: its settings cannot be read ({error})") from None
-    if version != FORMAT:
-        raise WrongVersion(f"{name}: format {version!r}; this pqrlearn reads format {FORMAT}")
-    if not isinstance(kind, str):
-        raise Corrupt(f"{name}: its kind is not a word")
-    return kind, settings
+    if type(version) is not int or not isinstance(kind, str):
+        raise Corrupt(f"{name}: its format is not a number, or its kind is not a word")
+    read = f"this pqrlearn reads ({_OLDEST} and {FORMAT})"
+    if version > FORMAT:
+        raise WrongVersion(f"{name}: format {version} is newer than {read}: upgrade pqrlearn")
+    if version < _OLDEST:
+        raise WrongVersion(f"{name}: format {version} is older than {read}: make the file again")
+    return described
 
 
 def tensor(tensors: Tensors, name: str, dtype: type[np.generic], ndim: int) -> npt.NDArray[Any]:
