@@ -274,7 +274,7 @@ def _checked(name: str, header: dict[str, Any], tensors: Tensors) -> tuple[str, 
         if digest != _digest(described, header, digests):
             raise Corrupt(
                 f"{name}: the file is damaged: its digest does not match its content; "
-                "take a copy of it, or make it again"
+                "restore it from a copy, or make it again"
             )
     del described["format"]
     return described.pop("kind"), described
