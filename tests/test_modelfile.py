@@ -113,7 +113,7 @@ def test_a_golden_checkpoint_loads_and_saves_as_it_was(tmp_path: Path) -> None:
 
 def test_a_golden_cache_has_the_same_rows_and_is_made_as_it_was(tmp_path: Path) -> None:
     for folder in (GOLDEN, FORMAT_2):
-        (rows,) = CacheReader(folder / "rows.cache", clicks=False).batches()
+        (rows,) = CacheReader(folder / "rows.cache").batches()
         for name in ("indptr", "indices", "values", "labels", "weights"):
             np.testing.assert_array_equal(getattr(rows, name), getattr(BATCH, name))
     list(kept(tmp_path / "again.cache", [BATCH]))
