@@ -72,7 +72,7 @@ def compared(title: str, work: Callable[[str], object]) -> str:
 
 def learn(path: Path) -> None:
     model = LR()
-    for batch in ahead(CacheReader(path, clicks=True).batches()):
+    for batch in ahead(CacheReader(path, loss="logistic").batches()):
         model.learn_many(batch)
 
 
@@ -94,7 +94,9 @@ def main() -> None:
         print(compared("load", lambda which: pqrlearn.load(at / which)), flush=True)
         for title, work in {
             "make a cache": lambda path: list(kept(path, [many])),
-            "read a cache": lambda path: [len(b) for b in CacheReader(path, clicks=True).batches()],
+            "read a cache": lambda path: [
+                len(b) for b in CacheReader(path, loss="logistic").batches()
+            ],
             "count a tenth of it": lambda path: Counts.of_files([path], 100_000),
             "learn LR from it": learn,
         }.items():
