@@ -50,8 +50,8 @@ def test_the_corpus_has_every_kind_of_bad_row() -> None:
     kinds = set()
     for path in TEXTS:
         data = path.read_bytes().ljust(2)
-        clicks = bool(data[0] & 1)
-        kinds |= {kind for kind, *_ in _core.parse_libsvm(data[2:], True, clicks, 1, True)[-1]}
+        loss = "logistic" if data[0] & 1 else "poisson" if data[0] & 32 else "squared"
+        kinds |= {kind for kind, *_ in _core.parse_libsvm(data[2:], True, loss, 1, True)[-1]}
     missing = set(range(len(_core.BAD_ROW_MESSAGES))) - kinds
     assert [_core.BAD_ROW_MESSAGES[kind] for kind in missing] == [TOO_LONG]
 

@@ -305,7 +305,7 @@ def test_a_schedule_of_another_name_is_refused(value: Any) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_optimizer_that_is_none_is_refused(family: Any) -> None:
     wrong: Any = "ogd"
-    with pytest.raises(HyperError, match="must be a Ftrl, Ogd or FtrlGeneral"):
+    with pytest.raises(HyperError, match="must be an Ftrl, Ogd or FtrlGeneral"):
         new(family, wrong)
 
 
