@@ -1,0 +1,1 @@
+"""Studies of accuracy: who predicts better, on which data, with which settings."""
