@@ -140,16 +140,16 @@ class Rise:
         self.meetings += low_sum != 0
         self.low_sum += abs(low_sum)
         if self.rows % self.every == 0:
-            self._rise(pairs)
-            self._refresh()
+            self.rise(pairs)
+            self.refresh()
 
-    def _rise(self, pairs: int) -> None:
+    def rise(self, pairs: int) -> None:
         if pairs < self.budget:
             for feature in sorted(self.waiting):
                 self.rank[feature] = len(self.rank)
         self.waiting.clear()
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
         if self.rows >= self.refresh_at:
             low = self.low_sum / self.meetings if self.meetings else 1.0
             self.shape = Shape(max(1.0, self.features / self.rows), max(1.0, low))
@@ -229,6 +229,9 @@ class Auto:
     does every pair before it has a slot, and a new pair starts at that weight: p_ij = q_i / M_j
     with I = 0. Pairs of a row find their slots in the order of the later of the two, then of the
     earlier.
+
+    With `counted_bias` the expert without features counts clicks instead of stepping: its
+    prediction is (Σ ω y + ½) / (Σ ω + 1). It is not in the prototype; for the log loss only.
     """
 
     def __init__(
@@ -240,7 +243,10 @@ class Auto:
         rise_at: int = 3,
         every: int = 64,
         cap_information: float = 2.0**14,
+        counted_bias: bool = False,
     ) -> None:
+        self.clicks = self.weight = 0.0
+        self.counted_bias = counted_bias and loss == "logistic"
         self.loss, self.max_pairs, self.cap_information = loss, max_pairs, cap_information
         self.rise = Rise(rise_at, budget, every)
         self.mixture = make_mixture(loss)
@@ -248,7 +254,7 @@ class Auto:
 
     def margins(self, row: Row) -> Array:
         """Of the eight experts."""
-        return sum_up(self.blocks(row)[0])[0]
+        return self.summed(self.blocks(row)[0])[0]
 
     def predict(self, row: Row) -> float:
         return self.mixture.predict(self.margins(row))
@@ -256,12 +262,24 @@ class Auto:
     def learn(self, row: Row, label: float, weight: float = 1.0) -> float:
         """The prediction, made before the row was learned."""
         blocks, low_sum = self.blocks(row)
-        margins, variance = sum_up(blocks)
+        margins, variance = self.summed(blocks)
         prediction = self.mixture.learn(margins, label, weight)
         if weight > 0:
             self.step(blocks, margins, variance, label, weight)
             self.rise.see(row, low_sum, len(self.pairs.number))
+            self.clicks, self.weight = self.clicks + weight * label, self.weight + weight
         return prediction
+
+    def summed(self, blocks: list[Block]) -> tuple[Array, Array]:
+        """Margins and variances of all experts."""
+        margins, variance = blocks[0].sums()
+        for block in blocks[1:]:
+            more, wider = block.sums()
+            margins[PAIRED] += more
+            variance[PAIRED] += wider
+        if self.counted_bias:
+            margins[0] = np.log(self.clicks + 0.5) - np.log(self.weight - self.clicks + 0.5)
+        return margins, variance
 
     def step(
         self, blocks: list[Block], margins: Array, variance: Array, label: float, weight: float
@@ -355,13 +373,3 @@ class Auto:
 def _values(x: Array, M: Array) -> Array:
     """Of interactions: as they are, and for FTRL divided by M."""
     return np.where(FTRL[PAIRED], (x / M)[:, None], x[:, None])
-
-
-def sum_up(blocks: list[Block]) -> tuple[Array, Array]:
-    """Margins and variances of all experts."""
-    margins, variance = blocks[0].sums()
-    for block in blocks[1:]:
-        more, wider = block.sums()
-        margins[PAIRED] += more
-        variance[PAIRED] += wider
-    return margins, variance
