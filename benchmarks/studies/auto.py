@@ -13,6 +13,7 @@ stays the same.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -23,7 +24,7 @@ import click
 
 from benchmarks.machine import circumstances
 from benchmarks.measure import ROOT, tell
-from benchmarks.studies.rivals import Figures, Rival, rivals
+from benchmarks.studies.rivals import Figures, Rival, rivals, vw_rivals
 from benchmarks.studies.sets import STUDIES, rows_of
 from pqrlearn.files import written_whole
 from pqrlearn.journal import Journal, key_of
@@ -71,24 +72,21 @@ def _key(study: str, rival: Rival) -> str:
 def summary(study: str, runs: Runs) -> dict[str, Any]:
     """The best of each family, and the best of all; small enough to be committed."""
     figure = STUDIES[study].figure
+    by_family = {rival.name: rival.family for rival in rivals()}
     families = {
         "running mean": ["mean"],
         "auto": ["auto"],
         "best LR of 18": ["lr"],
         "best of 102": ["lr", "pqr"],
-        "VW": ["vw"],
-        "VW -q": ["vw -q"],
-        "VW --ftrl -q": ["vw --ftrl -q"],
-        "VW --coin -q": ["vw --coin -q"],
+        **{rival.family: [rival.family] for rival in vw_rivals()},
     }
-    by_family = {rival.name: rival.family for rival in rivals()}
     columns = {}
     for title, members in families.items():
         names = [name for name in runs if by_family[name] in members]
-        columns[title] = _best(runs, names, "progressive", figure) if names else None
+        columns[title] = _best(runs, names, "progressive") if names else None
     frozen = {
-        title: _best(runs, [name for name in runs if by_family[name] in families[title]], kind, key)
-        for title, kind, key in (("auto", "frozen", figure), ("best of 102", "frozen", figure))
+        title: _best(runs, [name for name in runs if by_family[name] in families[title]], "frozen")
+        for title in ("auto", "best of 102")
         if columns[title] is not None
     }
     return {
@@ -99,8 +97,12 @@ def summary(study: str, runs: Runs) -> dict[str, Any]:
     }
 
 
-def _best(runs: Runs, names: Iterable[str], kind: str, figure: str) -> dict[str, Any]:
-    name = min(names, key=lambda name: runs[name][kind][figure])
+def _best(runs: Runs, names: Iterable[str], kind: str) -> dict[str, Any]:
+    def loss(name: str) -> float:
+        figures = runs[name][kind]
+        return figures.get("logloss", figures.get("rmse", math.inf))
+
+    name = min(names, key=loss)
     figures = {key: round(value, DIGITS) for key, value in runs[name][kind].items()}
     return {"name": name, **figures}
 

@@ -79,12 +79,14 @@ def grid() -> list[Rival]:
 
 
 def vw_rivals() -> list[Rival]:
-    pairs = "-q ::"
+    """With 2^22 weights. Where there are pairs, numbers are hashed as text is (`--hash all`): a
+    pair is found at 403 i ^ j modulo 2^22, which small numbers do not spread."""
+    pairs = "-q :: --hash all"
     return [
         Rival("vw", {"options": ""}),
         Rival("vw -q", {"options": pairs}),
         *(
-            Rival("vw --ftrl -q", {"options": f"--ftrl --ftrl_alpha {rate} {pairs}"})
+            Rival(f"vw --ftrl {rate} -q", {"options": f"--ftrl --ftrl_alpha {rate} {pairs}"})
             for rate in VW_RATES
         ),
         Rival("vw --coin -q", {"options": f"--coin {pairs}"}),
@@ -137,7 +139,11 @@ def running_mean(study: str) -> Margins:
 
 
 def vowpal_wabbit(study: str, settings: dict[str, Any], folder: Path) -> Margins:
-    """Its own predictions before learning (`-p` in a single pass): margins, as it has no link."""
+    """Its own predictions before learning (`-p` in a single pass): margins, as it has no link.
+
+    The average loss that it prints is the same, except for `--coin`, where it is smaller than that
+    of any prediction one can ask it for: .5207 for .5345 on the first 3,000 rows of frappe.
+    """
     text = write_vw(study, folder)
     with_options = "-".join(settings["options"].replace(":", "").split())
     found = folder / f"{study}{with_options}.predictions"
