@@ -22,7 +22,7 @@ expert said without clipping. If it lies beyond the range on the side of y, it l
 and counts as 0 on ỹ; F lost (F - y)² - (F - ỹ)² = 2 d |ỹ - F| + d² more on y. If not, both lose
 more on y than on ỹ, and F the more by 2 d |u - F| at most. Either way the difference is at most
 2 d R + d² = (R + d)² - R², which telescopes: all widenings together cost at most ω_max R², with R
-the last width. The first label makes the range, and its row is not counted: all experts said 0.
+the last width. Before the first label, which makes the range, all predictions are 0.
 
 A row that raises ω_max was predicted with an η too large for it. What it lost beyond the growth of
 Φ, from the old η to the new one, is the `excess`, and is added to the bound.
