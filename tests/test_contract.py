@@ -15,6 +15,7 @@ from pqrlearn import (
     PQR,
     QR,
     AdaGrad,
+    Auto,
     DiFacto,
     Ftrl,
     FtrlGeneral,
@@ -82,8 +83,15 @@ def ccfm(**settings: Any) -> contract.Make:
     return lambda rows=None: CCFM(**settings)
 
 
+def auto(**settings: Any) -> contract.Make:
+    return lambda rows=None: Auto(**settings)
+
+
 def learners() -> dict[str, contract.Make]:
-    made: dict[str, contract.Make] = {}
+    made: dict[str, contract.Make] = {
+        f"auto {loss}": auto(loss=loss) for loss in ("squared", "logistic")
+    }
+    made["auto small"] = auto(memory=1 << 20)
     for loss in ("squared", "logistic", "poisson"):
         chosen = {name: OPTIMIZERS[name] for name in ("plain", "ogd ball", "general ball")}
         for name, optimizer in (chosen if loss == "poisson" else OPTIMIZERS).items():

@@ -10,6 +10,11 @@ CSRC = Path(__file__).parent.parent / "csrc"
 # Each file may include what is named here, and the standard library without I/O.
 ALLOWED = {
     "avx2": set(),
+    "auto": {"auto", "experts", "hash", "mixture", "rise", "row", "table"},
+    "elementary": {"avx2", "lanes"},
+    "experts": {"avx2", "lanes", "mixture"},
+    "mixture": {"avx2", "elementary", "lanes", "loss"},
+    "rise": set(),
     "order": {"avx2"},
     "row": {"memory", "order"},
     "number": set(),
@@ -64,6 +69,7 @@ ALLOWED = {
     "shared": {"row"},
 }
 BIND = {
+    "auto": {"../auto", "arrays", "named", "rows"},
     "arrays": set(),
     "rows": {"arrays", "../loss", "../row", "../shared"},
     "scores": {"arrays", "rows", "../loss", "../score"},
@@ -92,6 +98,7 @@ BIND = {
     "reader": {"arrays", "dicts", "rows", "../names", "../row"},
     "module": {
         "arrays",
+        "auto",
         "dicts",
         "digest",
         "embedded",

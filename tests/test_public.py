@@ -20,6 +20,7 @@ from pqrlearn.loss import LOSSES
 
 PUBLIC = [
     "AdaGrad",
+    "Auto",
     "Batch",
     "CCFM",
     "CFM",

@@ -39,6 +39,11 @@ inline Out2<T> give(Array&& array, std::size_t columns) {
   return Out2<T>(owned->data(), {owned->size() / columns, columns}, owner);
 }
 
+template <class Array>
+auto copied(const Array& array) {
+  return std::vector(array.data(), array.data() + array.size());
+}
+
 [[noreturn]] inline void refuse(const std::string& message) {
   throw nb::value_error(message.c_str());
 }

@@ -30,11 +30,6 @@ void check_finite(const std::string& name, const Array& array, bool sums) {
   }
 }
 
-template <class Array>
-auto copied(const Array& array) {
-  return std::vector(array.data(), array.data() + array.size());
-}
-
 class NamedFm : public Named<Fm> {
  public:
   // rates: eta, beta, l1 and l2 of the linear weights, then of the factors

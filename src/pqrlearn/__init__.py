@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pqrlearn.errors import PqrError
     from pqrlearn.hyper import AdaGrad, Ftrl, FtrlGeneral, NuclearBall, Ogd, Sgd
-    from pqrlearn.learners import CCFM, CFM, FM, LR, PQR, QR, DiFacto, State, from_bytes, load
+    from pqrlearn.learners import CCFM, CFM, FM, LR, PQR, QR, Auto, DiFacto, State, from_bytes, load
     from pqrlearn.rows import Batch
     from pqrlearn.separation import Counts, Separation
 
 _HOMES = {
     "AdaGrad": "hyper",
+    "Auto": "learners",
     "Batch": "rows",
     "CCFM": "learners",
     "CFM": "learners",
@@ -49,6 +50,7 @@ __all__ = [
     "PQR",
     "QR",
     "AdaGrad",
+    "Auto",
     "Batch",
     "Counts",
     "DiFacto",

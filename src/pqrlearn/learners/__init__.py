@@ -6,6 +6,7 @@ import os
 
 from pqrlearn import modelfile
 from pqrlearn.errors import NotAModel
+from pqrlearn.learners.auto import Auto
 from pqrlearn.learners.base import Learner
 from pqrlearn.learners.build import LEARNERS, make
 from pqrlearn.learners.ccfm import CCFM
@@ -23,6 +24,7 @@ __all__ = [
     "LR",
     "PQR",
     "QR",
+    "Auto",
     "DiFacto",
     "Learner",
     "State",

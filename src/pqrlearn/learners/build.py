@@ -12,6 +12,7 @@ from typing import Any
 
 from pqrlearn import hyper
 from pqrlearn.errors import HyperError
+from pqrlearn.learners.auto import Auto
 from pqrlearn.learners.base import Learner
 from pqrlearn.learners.ccfm import CCFM
 from pqrlearn.learners.cfm import CFM
@@ -21,11 +22,12 @@ from pqrlearn.learners.pqr import LR, PQR, QR
 from pqrlearn.separation import Separation
 
 LEARNERS: dict[str, type[Learner]] = {
-    learner.kind: learner for learner in (PQR, LR, QR, FM, DiFacto, CFM, CCFM)
+    learner.kind: learner for learner in (Auto, PQR, LR, QR, FM, DiFacto, CFM, CCFM)
 }
 BALL = tuple(field.name for field in fields(hyper.NuclearBall))
 SPECTRAL = ("cfm", "ccfm")
 _OWN: dict[str, tuple[str, ...]] = {
+    "auto": ("memory",),
     "pqr": ("interaction_scale", "bias"),
     "lr": ("bias",),
     "qr": ("interaction_scale", "bias"),
@@ -53,7 +55,7 @@ def make(
     parts: dict[str, Any] = _taken(rest, _OWN[kind])
     if kind in SPECTRAL:
         parts["ball"] = hyper.NuclearBall(**_taken(rest, BALL))
-    if kind != "ccfm":
+    if optimizers(kind):
         parts["optimizer"] = _optimizer(kind, rest)
     if rest:
         raise HyperError(f"{', '.join(rest)}: not for {kind}")
@@ -66,6 +68,8 @@ def make(
 
 def optimizers(kind: str) -> dict[str, type[hyper.Optimizer]]:
     """Those that a learner can learn with, its default first."""
+    if kind in ("auto", "ccfm"):
+        return {}
     if kind == "fm":
         return {**hyper.DESCENTS}
     return {hyper.Ftrl.name: hyper.Ftrl} if kind in ("difacto", "cfm") else {**hyper.OPTIMIZERS}

@@ -1,0 +1,529 @@
+#include "auto.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace pqr {
+
+namespace {
+
+constexpr float infinite = std::numeric_limits<float>::infinity();
+constexpr Linear8 linear_tau = {1, 1.5f, 10, 1, 1.5f, 10, 100, 1};
+constexpr Pair4 pair_tau = {2, 1, 5, 1};
+constexpr float ftrl_ridge = beta / alpha;
+
+constexpr float most_units = 1 << 20;  // that a value has: products of four are floats,
+constexpr float least_units = 0x1p-20f;
+constexpr float farthest = 16;        // times M: beyond, a value is an outlier
+constexpr std::uint32_t settled = 8;  // rows after which the scale of a feature is trusted
+constexpr float far = 256;            // times M or less: until then, the scale is found anew
+constexpr double largest_target = 1e15;
+
+// How many rows ahead memory is fetched: features, or what says where they are packed, then those,
+// then pairs.
+constexpr std::size_t features_ahead = 6, packed_ahead = 4, pairs_ahead = 2;
+
+constexpr int most_exponent = 100, exponent_zero = 128;
+
+int exponent_of(float x) { return std::clamp(std::ilogb(x), -most_exponent, most_exponent); }
+
+// 2^-exponent, exactly.
+float unit_of(int exponent) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(127 - exponent) << 23;
+  float unit = 0.0f;
+  std::memcpy(&unit, &bits, sizeof unit);
+  return unit;
+}
+
+std::uint32_t key_of(std::uint32_t later, std::uint32_t earlier) { return later << 16 | earlier; }
+
+// The value of a coordinate as each expert sees it: FTRL has it divided by its scale.
+PQR_ALWAYS_INLINE inline Linear8 seen_by(float x, float scaled) {
+  return kalman8 * x + ftrl8 * scaled;
+}
+
+}  // namespace
+
+Auto::Auto(const AutoSettings& settings) : mixture(settings.loss), settings_(settings) {}
+
+Auto::Priors Auto::priors(std::size_t size) const {
+  const auto features = static_cast<float>(rise.features_for(size));
+  const auto pairs = static_cast<float>(rise.pairs_for(size));
+  const auto low = static_cast<float>(rise.mean_low);
+  Priors priors{};
+  for (std::size_t k = 0; k < experts; ++k)
+    priors.linear[k] = kalman8[k] * (features / linear_tau[k]);
+  for (std::size_t k = 0; k < paired; ++k) priors.pair[k] = kalman4[k] * (pairs / pair_tau[k]);
+  priors.shared = low * low;
+  return priors;
+}
+
+// The features of a row with their scales: M is the root mean square of a feature's values, the one
+// at hand included. A value far beyond M counts as one at the border; and where the first values
+// turn out to be of another size than those that follow, the feature starts anew.
+PQR_ALWAYS_INLINE inline void Auto::gather(const Row& row, const Priors& priors, Work& work) const {
+  static const LinearSlot initial{};
+  work.features.resize(row.size);
+  work.high.clear();
+  work.pairs.clear();
+  work.low_sum = 0.0;
+  for (std::size_t i = 0; i < row.size; ++i) {
+    Feature& feature = work.features[i];
+    const Seen* const known = seen_.find(row.indices[i]);
+    feature.seen = known ? *known : Seen{};
+    feature.anew = feature.seen.count == 0;
+    float x = row.values[i] * unit_of(feature.seen.exponent), square = 0.0f;
+    if (!feature.anew) {
+      feature.slot = linear_.find(row.indices[i]);
+      square = feature.slot->z[0];
+      const bool alike = x * x < far * far * square && x * x * (far * far) > square;
+      feature.anew = !alike && feature.seen.count < settled && feature.seen.above == 0;
+    }
+    if (feature.anew) {
+      feature.slot = &initial;
+      feature.seen.exponent = static_cast<std::int8_t>(exponent_of(row.values[i]));
+      x = row.values[i] * unit_of(feature.seen.exponent);
+      square = x * x;
+    }
+    const float most = std::min(most_units, farthest * std::sqrt(square));
+    x = std::copysign(std::clamp(std::fabs(x), least_units, most), x);
+    const auto count = static_cast<float>(feature.seen.count);
+    feature.x = x;
+    feature.square = (count * square + x * x) / (count + 1.0f);
+    feature.scale = std::sqrt(feature.square);
+    if (feature.seen.above == 0) {
+      work.low_sum += static_cast<double>(x / feature.scale);
+    } else {
+      const std::uint32_t rank = feature.seen.above - 1u;
+      work.high.push_back({rank, x, feature.square, 1.0f / feature.scale, 0.0f, {}, {}});
+    }
+  }
+  if (work.high.empty()) return;
+  std::sort(work.high.begin(), work.high.end(),
+            [](const High& a, const High& b) { return a.rank < b.rank; });
+  pair_up(priors, work);
+}
+
+// The interactions of the high features. A pair that has no slot yet is like its shared weight,
+// q_i / M_j; where there is no room for another slot, it goes into the sum that q_i multiplies.
+PQR_ALWAYS_INLINE inline void Auto::pair_up(const Priors& priors, Work& work) const {
+  const Pair4 ridge = ftrl4 * ftrl_ridge, prior = read_as<Pair4>(priors.pair);
+  for (High& high : work.high) {
+    const PairSlot& slot = shared_[high.rank];
+    const Pair4 lambda = prior * (high.square * priors.shared) + ridge;
+    const Pair4 v = 1.0f / (lambda + read_as<Pair4>(slot.info));
+    write(high.v, v);
+    write(high.q, -read_as<Pair4>(slot.z) * v);
+    high.sum = static_cast<float>(work.low_sum);
+  }
+  std::size_t room = settings_.most_pairs - std::min<std::size_t>(settings_.most_pairs, pairs());
+  for (std::size_t b = 1; b < work.high.size(); ++b) {
+    const High& later = work.high[b];
+    for (std::size_t a = 0; a < b; ++a) {
+      High& earlier = work.high[a];
+      const std::uint32_t key = key_of(later.rank, earlier.rank);
+      PairSlot* const slot = pairs_.find(key);
+      if (!slot && room == 0) {
+        earlier.sum += later.x * later.inverse;
+        continue;
+      }
+      Pair& pair = work.pairs.emplace_back();
+      pair.key = key;
+      pair.slot = slot;
+      pair.square = earlier.square * later.square;
+      const float x = earlier.x * later.x;
+      write(pair.x, kalman4 * x + ftrl4 * (x * (earlier.inverse * later.inverse)));
+      Pair4 lambda = prior * pair.square + ridge;
+      if (slot) {
+        lambda += read_as<Pair4>(slot->info);
+      } else {
+        --room;
+        const Pair4 start = read_as<Pair4>(earlier.q) * (kalman4 * later.inverse + ftrl4);
+        write(pair.fresh.z, -lambda * start);
+        write(pair.fresh.info, Pair4{});
+      }
+      write(pair.v, 1.0f / lambda);
+    }
+  }
+}
+
+// Margins and variances of all experts: of the bias in double, of features in their order, and of
+// interactions in two sums, so that one need not wait for the other.
+PQR_ALWAYS_INLINE inline void Auto::weigh(const Priors& priors, Work& work) const {
+  Linear8 margin{}, variance{};
+  const Linear8 ridge = ftrl8 * ftrl_ridge + Linear8{1, 0, 0, 0, 0, 0, 0, 0};
+  for (Feature& feature : work.features) {
+    const Linear8 x = seen_by(feature.x, feature.x / feature.scale);
+    const Linear8 lambda = read_as<Linear8>(priors.linear) * feature.square + ridge;
+    const Linear8 v = 1.0f / (lambda + read_as<Linear8>(feature.slot->info)), vx = v * x;
+    write(feature.v, v);
+    margin -= read_as<Linear8>(feature.slot->z) * vx;
+    variance += vx * x;
+  }
+  Pair4 margins[2] = {}, variances[2] = {};
+  std::size_t interactions = work.pairs.size();
+  for (const High& high : work.high) interactions += high.sum != 0.0f;
+  work.shrink = 1.0f / std::sqrt(static_cast<float>(std::max<std::size_t>(1, interactions)));
+  const Pair4 shrink = kalman4 + ftrl4 * work.shrink;
+  for (std::size_t p = 0; p < work.pairs.size(); ++p) {
+    Pair& pair = work.pairs[p];
+    const Pair4 x = read_as<Pair4>(pair.x) * shrink, vx = read_as<Pair4>(pair.v) * x;
+    write(pair.x, x);
+    margins[p % 2] -= read_as<Pair4>(pair.slot ? pair.slot->z : pair.fresh.z) * vx;
+    variances[p % 2] += vx * x;
+  }
+  for (const High& high : work.high) {
+    const float x = high.x * high.sum;
+    const Pair4 values = (kalman4 * x + ftrl4 * (x * high.inverse)) * shrink;
+    margins[0] += read_as<Pair4>(high.q) * values;
+    variances[0] += read_as<Pair4>(high.v) * values * values;
+  }
+  const Pair4 pair_margin = margins[0] + margins[1], pair_variance = variances[0] + variances[1];
+  for (std::size_t k = 0; k < experts; ++k) {
+    work.margins[k] = bias_margin(k) + static_cast<double>(margin[k]);
+    work.variances[k] = 1.0 / (bias_ridge(k) + bias[k].info) + static_cast<double>(variance[k]);
+  }
+  for (std::size_t k = 0; k < paired; ++k) {
+    work.margins[paired + k] += static_cast<double>(pair_margin[k]);
+    work.variances[paired + k] += static_cast<double>(pair_variance[k]);
+  }
+}
+
+// The expert without features knows the chance of a click so far (Krichevsky and Trofimov), which
+// costs at most ln(T) / 2 + ln 2 more than the best constant in hindsight.
+double Auto::bias_margin(std::size_t expert) const {
+  const auto [z, info] = bias[expert];
+  if (expert == 0 && settings_.loss == Loss::logistic)
+    return std::log((z + 0.5) / (info - z + 0.5));
+  return -z / (bias_ridge(expert) + info);
+}
+
+double Auto::bias_ridge(std::size_t expert) const {
+  if (ftrl8[expert] != 0.0f) return ftrl_ridge;
+  return settings_.loss == Loss::squared ? 1e-6 : 0.25;
+}
+
+// Slots for what has none, as long as there is room.
+void Auto::make(const Row& row, Work& work) {
+  bool moved = false;
+  for (std::size_t i = 0; i < row.size; ++i) {
+    if (work.features[i].seen.count > 0 || features_ >= settings_.most_features) continue;
+    *seen_.make(row.indices[i], moved) = work.features[i].seen;
+    linear_.make(row.indices[i], moved);
+    ++features_;
+  }
+  moved = false;
+  for (Pair& pair : work.pairs) {
+    if (pair.slot) continue;
+    pair.slot = pairs_.make(pair.key, moved);
+    *pair.slot = pair.fresh;
+  }
+  if (!moved) return;
+  for (Pair& pair : work.pairs) pair.slot = pairs_.find(pair.key);
+}
+
+PQR_ALWAYS_INLINE inline void Auto::step(const Row& row, const Priors& priors, Work& work,
+                                         double label, double weight) {
+  const bool squared = settings_.loss == Loss::squared;
+  double by_kalman[experts], by_ftrl[experts], curvature[experts];
+  implicit_slopes<experts>(settings_.loss, work.margins, work.variances, label, weight, by_kalman);
+  by_four([&](std::size_t k) PQR_ALWAYS_INLINE {
+    const Four margins = read_as<Four>(work.margins + k);
+    const Four p = squared ? margins : sigmoid_of(margins);
+    const Four h = squared ? all(1.0) : larger(p * (1.0 - p), all(flattest));
+    write(by_ftrl + k, weight * (p - label));
+    write(curvature + k, weight * h);
+  });
+  Slopes<Linear8> each{};
+  Slopes<Pair4> pairs{};
+  for (std::size_t k = 0; k < experts; ++k) {
+    const bool ftrl = ftrl8[k] != 0.0f;
+    const double slope = ftrl ? by_ftrl[k] : by_kalman[k];
+    each.slope[k] = static_cast<float>(slope);
+    each.curvature[k] = static_cast<float>(curvature[k]);
+    each.variance[k] = static_cast<float>(work.variances[k]);
+    if (k == 0 && !squared) {
+      bias[k].z += weight * label;
+      bias[k].info += weight;
+    } else {
+      step_bias(bias[k], bias_ridge(k), ftrl, slope, curvature[k], work.variances[k]);
+    }
+  }
+  for (std::size_t k = 0; k < paired; ++k) {
+    pairs.slope[k] = each.slope[paired + k];
+    pairs.curvature[k] = each.curvature[paired + k];
+    pairs.variance[k] = each.variance[paired + k];
+  }
+  const Linear8 ridge = ftrl8 * ftrl_ridge + Linear8{1, 0, 0, 0, 0, 0, 0, 0};
+  for (std::size_t i = 0; i < row.size; ++i) {
+    const Feature& feature = work.features[i];
+    auto* const slot = const_cast<LinearSlot*>(linear_.find(row.indices[i]));
+    if (!slot) continue;  // there was no room for it
+    if (feature.anew) *slot = LinearSlot{};
+    const Linear8 x = seen_by(feature.x, feature.x / feature.scale);
+    const Linear8 cap =
+        ftrl8 > 0.0f ? infinite - Linear8{} : most_information * feature.square - Linear8{};
+    const Linear8 lambda = read_as<Linear8>(priors.linear) * feature.square + ridge;
+    pqr::step(*slot, read_as<Linear8>(feature.v), x, each, cap, lambda);
+    slot->z[0] = feature.square;
+  }
+  const Pair4 prior = read_as<Pair4>(priors.pair), pair_ridge = ftrl4 * ftrl_ridge;
+  const Pair4 shrink = kalman4 + ftrl4 * work.shrink;
+  const auto cap_of = [](float square) PQR_ALWAYS_INLINE {
+    return ftrl4 > 0.0f ? infinite - Pair4{} : most_information * square - Pair4{};
+  };
+  for (const Pair& pair : work.pairs) {
+    pqr::step(*pair.slot, read_as<Pair4>(pair.v), read_as<Pair4>(pair.x), pairs,
+              cap_of(pair.square), prior * pair.square + pair_ridge);
+  }
+  for (const High& high : work.high) {
+    if (high.sum == 0.0f) continue;
+    const float x = high.x * high.sum, square = high.square * priors.shared;
+    const Pair4 values = (kalman4 * x + ftrl4 * (x * high.inverse)) * shrink;
+    pqr::step(shared_[high.rank], read_as<Pair4>(high.v), values, pairs, cap_of(square),
+              prior * square + pair_ridge);
+  }
+}
+
+// As pqr::step, in double and without a cap.
+void Auto::step_bias(BiasSlot& slot, double ridge, bool ftrl, double slope, double curvature,
+                     double variance) {
+  const double v = 1.0 / (ridge + slot.info), w = -slot.z * v;
+  const double by_kalman = curvature / (1.0 + std::max(0.0, curvature * (variance - v)));
+  const double scaled = slope / static_cast<double>(alpha);
+  const double by_ftrl = std::sqrt(slot.info * slot.info + scaled * scaled) - slot.info;
+  const double d = ftrl ? by_ftrl : by_kalman;
+  slot.z += slope + ((ftrl ? 0.0 : slope * d * v) - d * w);
+  slot.info += d;
+}
+
+// Counts the row and its features, and lets features rise.
+void Auto::see(const Row& row, const Work& work) {
+  bool moved = false;
+  for (std::size_t i = 0; i < row.size; ++i) {
+    if (!linear_.find(row.indices[i])) continue;
+    Seen& seen = *seen_.make(row.indices[i], moved);
+    seen.exponent = work.features[i].seen.exponent;
+    if (seen.count < 0xFFFFFFFFu) ++seen.count;
+    if (seen.count >= Rise::enough && seen.above == 0) rise.waiting.push_back(row.indices[i]);
+  }
+  if (row.size > 0) {
+    next_feature = std::max(next_feature, std::uint64_t{row.indices[row.size - 1]} + 1);
+  }
+  ++rows;
+  if (!rise.see(row.size, work.high.empty() ? 0.0 : work.low_sum)) return;
+  for (const std::uint32_t feature : rise.next(pairs())) {
+    shared_.emplace_back();
+    seen_.make(feature, moved)->above = static_cast<std::uint16_t>(shared_.size());
+  }
+}
+
+PQR_ALWAYS_INLINE inline bool Auto::learn_row(const Row& row, Work& work, double label,
+                                              double weight, double& margin) {
+  const Priors priors = this->priors(row.size);
+  gather(row, priors, work);
+  weigh(priors, work);
+  const Mixture::Mixed mixed = mixture.mix(work.margins);
+  margin = mixed.margin;
+  if (weight == 0.0) return true;
+  if (!(weight * std::max(1.0, std::fabs(label)) <= largest_target)) return false;
+  mixture.learn(mixed, label, weight);
+  make(row, work);
+  step(row, priors, work, label, weight);
+  see(row, work);
+  return true;
+}
+
+std::size_t Auto::learn(const Rows& batch, double* margins) {
+  return vectorised(avx2_, [&, this](auto) PQR_ALWAYS_INLINE {
+    Work work;
+    for (std::size_t r = 0; r < batch.size; ++r) {
+      prefetch(batch, r);
+      const double label = kept(settings_.loss, batch.labels[r]);
+      if (!learn_row(batch[r], work, label, batch.weights[r], margins[r])) return r;
+    }
+    return batch.size;
+  });
+}
+
+std::size_t Auto::margin(const Rows& batch, double* margins) const {
+  return vectorised(avx2_, [&, this](auto) PQR_ALWAYS_INLINE {
+    Work work;
+    for (std::size_t r = 0; r < batch.size; ++r) {
+      prefetch(batch, r);
+      const Priors priors = this->priors(batch[r].size);
+      gather(batch[r], priors, work);
+      weigh(priors, work);
+      margins[r] = mixture.mix(work.margins).margin;
+    }
+    return batch.size;
+  });
+}
+
+std::array<double, experts> Auto::expert_margins(const Row& row) const {
+  std::array<double, experts> margins{};
+  vectorised(avx2_, [&, this](auto) PQR_ALWAYS_INLINE {
+    Work work;
+    const Priors priors = this->priors(row.size);
+    gather(row, priors, work);
+    weigh(priors, work);
+    std::copy_n(work.margins, experts, margins.begin());
+  });
+  return margins;
+}
+
+PQR_ALWAYS_INLINE inline void Auto::prefetch(const Rows& batch, std::size_t r) const {
+  if (r + features_ahead < batch.size) {
+    const Row row = batch[r + features_ahead];
+    seen_.prefetch(row.indices, row.size);
+    linear_.prefetch(row.indices, row.size);
+  }
+  if (r + packed_ahead < batch.size) {
+    const Row row = batch[r + packed_ahead];
+    for (std::size_t i = 0; i < row.size; ++i) {
+      seen_.prefetch_packed(row.indices[i]);
+      linear_.prefetch_packed(row.indices[i]);
+    }
+  }
+  if (r + pairs_ahead >= batch.size) return;
+  const Row row = batch[r + pairs_ahead];
+  std::uint32_t ranks[64];
+  std::size_t high = 0;
+  for (std::size_t i = 0; i < row.size && high < 64; ++i) {
+    const Seen* const seen = seen_.find(row.indices[i]);
+    if (!seen || seen->above == 0) continue;
+    const std::uint32_t rank = seen->above - 1u;
+    for (std::size_t a = 0; a < high; ++a) {
+      pairs_.prefetch(key_of(std::max(rank, ranks[a]), std::min(rank, ranks[a])));
+    }
+    ranks[high++] = rank;
+  }
+}
+
+double Auto::bias_weight() const {
+  const auto shares = mixture.coefficients();
+  double sum = 0.0;
+  for (std::size_t k = 0; k < experts; ++k) sum += shares[k] * bias_margin(k);
+  return sum;
+}
+
+// What FTRL divides by depends on the row: here it is that of a mean row.
+std::vector<float> Auto::weights(Part part, const AutoState& state) const {
+  const auto shares = mixture.coefficients();
+  const Priors prior = priors(0);
+  const double shrink = 1.0 / std::sqrt(rise.pairs_for(0));
+  const auto of = [&](const float* slot, std::size_t size, const float* lambdas, double square,
+                      double units, double ftrl) {
+    double sum = 0.0;
+    for (std::size_t k = 0; k < size; ++k) {
+      const std::size_t expert = experts - size + k;
+      const bool by_ftrl = ftrl8[expert] != 0.0f;
+      const double lambda = by_ftrl ? ftrl_ridge : lambdas[k] * square;
+      const double weight = -slot[k] / (lambda + slot[size + k]);
+      sum += shares[expert] * (by_ftrl ? weight * ftrl : weight);
+    }
+    return static_cast<float>(sum * units);
+  };
+  std::vector<double> squares, units;  // by rank
+  for (const std::uint32_t feature : rise.high) {
+    squares.push_back(linear_.find(feature)->z[0]);
+    units.push_back(unit_of(seen_.find(feature)->exponent));
+  }
+  std::vector<float> found;
+  if (part == Part::linear) {
+    for (std::size_t n = 0; n < state.features.size(); ++n) {
+      const double unit = unit_of(int{state.exponents[n]} - exponent_zero);
+      const double square = state.squares[n];
+      found.push_back(of(state.slots.data() + n * 2 * (experts - 1), experts - 1, prior.linear + 1,
+                         square, unit, 1.0 / std::sqrt(square)));
+    }
+  } else if (part == Part::shared) {
+    for (std::size_t rank = 0; rank < squares.size(); ++rank) {
+      found.push_back(of(state.shared.data() + rank * 2 * paired, paired, prior.pair,
+                         squares[rank] * prior.shared, units[rank],
+                         shrink / std::sqrt(squares[rank])));
+    }
+  } else {
+    for (std::size_t n = 0; n < state.pairs.size(); ++n) {
+      const std::uint32_t later = state.pairs[n] >> 16, earlier = state.pairs[n] & 0xFFFF;
+      const double square = squares[later] * squares[earlier];
+      found.push_back(of(state.pair_slots.data() + n * 2 * paired, paired, prior.pair, square,
+                         units[later] * units[earlier], shrink / std::sqrt(square)));
+    }
+  }
+  return found;
+}
+
+AutoState Auto::state() const {
+  AutoState state;
+  linear_.each_sorted([&](std::uint32_t feature, const LinearSlot& slot) {
+    const Seen* const seen = seen_.find(feature);
+    if (!seen || seen->count == 0) return;
+    state.features.push_back(feature);
+    state.counts.push_back(seen->count);
+    state.squares.push_back(slot.z[0]);
+    state.exponents.push_back(static_cast<std::uint8_t>(seen->exponent + exponent_zero));
+    state.slots.insert(state.slots.end(), slot.z + 1, slot.z + experts);
+    state.slots.insert(state.slots.end(), slot.info + 1, slot.info + experts);
+  });
+  const auto append = [](std::vector<float>& to, const PairSlot& slot) {
+    to.insert(to.end(), slot.z, slot.z + paired);
+    to.insert(to.end(), slot.info, slot.info + paired);
+  };
+  for (const PairSlot& slot : shared_) append(state.shared, slot);
+  pairs_.each([&](std::uint32_t key, const PairSlot&) { state.pairs.push_back(key); });
+  std::sort(state.pairs.begin(), state.pairs.end());
+  for (const std::uint32_t key : state.pairs) append(state.pair_slots, *pairs_.find(key));
+  return state;
+}
+
+bool Auto::restore(const AutoState& state) {
+  constexpr std::size_t linear_floats = 2 * (experts - 1), pair_floats = 2 * paired;
+  const std::size_t size = state.features.size(), order = rise.high.size();
+  const bool fits = state.counts.size() == size && state.squares.size() == size &&
+                    state.exponents.size() == size && state.slots.size() == linear_floats * size &&
+                    state.shared.size() == pair_floats * order && order <= Rise::most &&
+                    state.pair_slots.size() == pair_floats * state.pairs.size();
+  if (!fits) return false;
+  bool moved = false;
+  for (std::size_t n = 0; n < size; ++n) {
+    if ((n > 0 && state.features[n] <= state.features[n - 1]) || state.counts[n] == 0) return false;
+    const int exponent = int{state.exponents[n]} - exponent_zero;
+    if (std::abs(exponent) > most_exponent) return false;
+    *seen_.make(state.features[n], moved) = {state.counts[n], 0,
+                                             static_cast<std::int8_t>(exponent)};
+    LinearSlot& slot = *linear_.make(state.features[n], moved);
+    const float* const from = state.slots.data() + n * linear_floats;
+    slot.z[0] = state.squares[n];
+    std::copy_n(from, experts - 1, slot.z + 1);
+    std::copy_n(from + experts - 1, experts - 1, slot.info + 1);
+  }
+  features_ = size;
+  for (const std::uint32_t feature : rise.waiting) {
+    if (!linear_.find(feature)) return false;
+  }
+  const auto slot_at = [](const float* from) {
+    PairSlot slot;
+    std::copy_n(from, paired, slot.z);
+    std::copy_n(from + paired, paired, slot.info);
+    return slot;
+  };
+  for (std::size_t rank = 0; rank < order; ++rank) {
+    if (!linear_.find(rise.high[rank])) return false;
+    Seen& seen = *seen_.make(rise.high[rank], moved);
+    if (seen.above != 0) return false;
+    seen.above = static_cast<std::uint16_t>(rank + 1);
+    shared_.push_back(slot_at(state.shared.data() + rank * pair_floats));
+  }
+  if (state.pairs.size() > settings_.most_pairs) return false;
+  for (std::size_t n = 0; n < state.pairs.size(); ++n) {
+    const std::uint32_t key = state.pairs[n], later = key >> 16, earlier = key & 0xFFFF;
+    if ((n > 0 && key <= state.pairs[n - 1]) || earlier >= later || later >= order) return false;
+    *pairs_.make(key, moved) = slot_at(state.pair_slots.data() + n * pair_floats);
+  }
+  return true;
+}
+
+}  // namespace pqr

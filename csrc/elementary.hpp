@@ -1,0 +1,74 @@
+// exp, log and the sigmoid of several doubles at once, with the same bits on every machine: a
+// library's may differ between processors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "avx2.hpp"
+#include "lanes.hpp"
+
+namespace pqr {
+
+using Four = Vector<double, 4>;  // as many as AVX2 has; of wider vectors compilers make slow code
+using FourBits = Vector<std::uint64_t, 4>;
+
+PQR_ALWAYS_INLINE inline Four all(double x) { return x - Four{}; }
+
+template <class V>
+PQR_ALWAYS_INLINE inline V clamped(V x, V low, V high) {
+  return larger(smaller(x, high), low);
+}
+
+// e^x for x in [-708, 708], to about two units in the last place: x = k ln 2 + r, |r| <= ln 2 / 2,
+// and e^r by its series.
+PQR_ALWAYS_INLINE inline Four exp_of(Four x) {
+  constexpr double log2_e = 1.4426950408889634, ln2_high = 6.93147180369123816490e-01,
+                   ln2_low = 1.90821492927058770002e-10;
+  constexpr double shift = 0x1.8p52;  // adding it rounds to a whole number, found in the low bits
+  const Four shifted = x * log2_e + shift;
+  const Four k = shifted - shift;
+  const Four r = (x - k * ln2_high) - k * ln2_low;
+  const Four r2 = r * r, r4 = r2 * r2, r8 = r4 * r4;  // in pairs, so that none waits for all
+  const Four first = (1.0 + r) + (1.0 / 2 + r * (1.0 / 6)) * r2;
+  const Four second = (1.0 / 24 + r * (1.0 / 120)) + (1.0 / 720 + r * (1.0 / 5040)) * r2;
+  const Four third =
+      (1.0 / 40320 + r * (1.0 / 362880)) + (1.0 / 3628800 + r * (1.0 / 39916800)) * r2;
+  Four sum = (first + second * r4) + (third + (1.0 / 479001600) * r4) * r8;
+  FourBits bits, power;
+  std::memcpy(&bits, &sum, sizeof bits);
+  std::memcpy(&power, &shifted, sizeof power);
+  bits += power << 52;  // adds k to the exponent
+  std::memcpy(&sum, &bits, sizeof sum);
+  return sum;
+}
+
+// ln x for normal x > 0: x = 2^k m, m in [1/sqrt 2, sqrt 2), ln m = 2 artanh((m - 1) / (m + 1)).
+PQR_ALWAYS_INLINE inline Four log_of(Four x) {
+  constexpr double ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
+  constexpr std::uint64_t root_half = 0x3FE6A09E667F3BCD, bias = 1024, two_to_52 = 0x433ull << 52;
+  FourBits bits, biased;
+  std::memcpy(&bits, &x, sizeof bits);
+  biased = (bits - root_half + (bias << 52)) >> 52;  // k + 1024
+  bits -= (biased - bias) << 52;
+  biased |= two_to_52;  // as a double: 2^52 + k + 1024
+  Four m, exponent;
+  std::memcpy(&m, &bits, sizeof m);
+  std::memcpy(&exponent, &biased, sizeof exponent);
+  exponent -= 0x1p52 + bias;
+  const Four f = (m - 1.0) / (m + 1.0), f2 = f * f;
+  Four sum = all(2.0 / 23);
+  constexpr double series[] = {2.0 / 21, 2.0 / 19, 2.0 / 17, 2.0 / 15, 2.0 / 13,
+                               2.0 / 11, 2.0 / 9,  2.0 / 7,  2.0 / 5,  2.0 / 3};
+  for (const double term : series) sum = sum * f2 + term;
+  return exponent * ln2_high + (exponent * ln2_low + (f * f2 * sum + 2.0 * f));
+}
+
+// 1 / (1 + e^-m); where it is close to 0 it keeps its digits.
+PQR_ALWAYS_INLINE inline Four sigmoid_of(Four margin) {
+  const Four e = exp_of(larger(-larger(margin, -margin), all(-700.0)));
+  return (margin >= 0.0 ? all(1.0) : e) / (1.0 + e);
+}
+
+}  // namespace pqr

@@ -1,0 +1,174 @@
+"""Auto: eight experts and a mixture of them, with nothing to choose and a guarantee."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from pqrlearn import _core, modelfile
+from pqrlearn.errors import HyperError
+from pqrlearn.hyper import check_whole
+from pqrlearn.learners.base import NativeLearner
+from pqrlearn.loss import check_loss
+
+EXPERTS: Final = (
+    "bias",
+    "linear, tight",
+    "linear, loose",
+    "linear, ftrl",
+    "pairs, tight",
+    "pairs, medium",
+    "pairs, loose",
+    "pairs, ftrl",
+)
+"""In the order of the core; docs/auto.md says what each is."""
+
+PAIRS: Final = 1 << 20
+"""Slots for pairs, unless `memory` allows fewer."""
+PAIR_BYTES: Final = 102
+"""What a pair takes at most, with its place in the table."""
+FEATURE_BYTES: Final = 80
+"""What a feature takes: a slot of 64 bytes, a count, and some room in the tables."""
+LEAST_MEMORY: Final = 1 << 20
+
+_NO_FEATURES = np.zeros(0, np.uint32)
+
+
+class Auto(NativeLearner):
+    """The self-tuning learner: no rate, no order, no counting before it learns.
+
+    Eight experts, from a mere constant to all pairs of frequent features, learn side by side, and
+    what they predict is mixed. With the logistic loss and row weights up to 1, the total loss
+    exceeds that of the best expert by 2.78 nats at most, whatever the rows are (`bound`). Features
+    rise from low to high while it learns.
+
+    `memory` bounds the tables of features and pairs, in bytes: a feature takes about 80, a pair up
+    to 102. By default features have no bound, and there are up to 1,048,576 pairs. A pair that
+    finds no room counts by its feature's shared weight, a feature that finds none as never seen.
+
+    >>> model = Auto()
+    >>> for _ in range(200):
+    ...     _ = model.learn_one({"site": "news", "hour": "9"}, 1)
+    ...     _ = model.learn_one({"site": "news", "hour": "23"}, 0)
+    >>> round(model.predict_one({"site": "news", "hour": "9"}), 1)
+    1.0
+    >>> model.regret() <= model.bound()
+    True
+    """
+
+    kind = "auto"
+    blocks = ("bias", "linear", "pair", "shared")
+    _model: _core.Auto
+
+    def __init__(self, loss: str = "logistic", *, memory: int | None = None) -> None:
+        self.loss = check_loss(loss)
+        if self.loss == "poisson":
+            raise HyperError(
+                "loss='poisson' is not for Auto: a mixture of predicted means has no bound there; "
+                "use PQR or LR"
+            )
+        features, pairs = 1 << 32, PAIRS
+        if memory is not None:
+            check_whole("memory", memory, least=LEAST_MEMORY)
+            pairs = min(PAIRS, memory // 2 // PAIR_BYTES)
+            features = (memory - pairs * PAIR_BYTES) // FEATURE_BYTES
+        self.memory = memory
+        self._model = _core.Auto(self.loss, features, pairs)
+
+    # -- looking into -----------------------------------------------------------
+
+    def posterior(self) -> dict[str, float]:
+        """The share of each expert, by how well it has predicted so far."""
+        return dict(zip(EXPERTS, self._model.posterior(), strict=True))
+
+    def regret(self) -> float:
+        """What its predictions have lost beyond the best expert's, in total; often negative."""
+        return self._model.regret
+
+    def bound(self) -> float:
+        """What `regret` cannot exceed."""
+        return self._model.bound
+
+    @property
+    def high(self) -> npt.NDArray[np.uint32]:
+        """The features that have risen, in the order in which they did."""
+        high: npt.NDArray[np.uint32] = self._model.high()[0]
+        return high
+
+    def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
+        """The features of each coordinate of a block, and its weight.
+
+        The experts' weights, added up as the mixture takes them: an approximation, because a
+        mixture of probabilities is not linear.
+        """
+        if block not in self.blocks:
+            raise KeyError(f"auto has no block {block!r}, only {', '.join(self.blocks)}")
+        if block == "bias":
+            return _NO_FEATURES, np.array([self._model.bias_weight])
+        with self._still():
+            features, *_, pairs, _ = self._model.state()
+            weights = self._model.weights(block)
+        if block == "linear":
+            return features, weights
+        high = self.high
+        if block == "shared":
+            return high, weights
+        return high[np.stack([pairs & 0xFFFF, pairs >> 16], axis=1)], weights
+
+    # -- saving -----------------------------------------------------------------
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            "loss": self.loss,
+            "memory": self.memory,
+            "rows": self._model.rows,
+            "next_feature": self._model.next_feature,
+        }
+
+    def _tensors(self) -> modelfile.Tensors:
+        features, counts, squares, exponents, slots, shared, pairs, pair_slots = self._model.state()
+        high, waiting = self._model.high()
+        return {
+            "scalars": np.array(self._model.scalars, np.float64),
+            "linear.keys": features,
+            "linear.counts": counts,
+            "linear.squares": squares,
+            "linear.exponents": exponents,
+            "linear.slots": slots,
+            "high": high,
+            "waiting": waiting,
+            "shared.slots": shared,
+            "pair.keys": pairs,
+            "pair.slots": pair_slots,
+        }
+
+    @classmethod
+    def _restored(
+        cls, settings: dict[str, Any], tensors: modelfile.Tensors, names: _core.Names
+    ) -> Self:
+        def tensor(name: str, dtype: type[np.generic], ndim: int = 1) -> npt.NDArray[Any]:
+            return modelfile.tensor(tensors, name, dtype, ndim)
+
+        model = cls(settings["loss"], memory=settings["memory"])
+        model._model.set_high(tensor("high", np.uint32), tensor("waiting", np.uint32))
+        features = tensor("linear.keys", np.uint32)
+        model._model.restore(
+            features,
+            tensor("linear.counts", np.uint32),
+            tensor("linear.squares", np.float32),
+            tensor("linear.exponents", np.uint8),
+            tensor("linear.slots", np.float32, 2),
+            tensor("shared.slots", np.float32, 2),
+            tensor("pair.keys", np.uint32),
+            tensor("pair.slots", np.float32, 2),
+        )
+        model._model.scalars = tensor("scalars", np.float64).tolist()
+        model._model.rows = check_whole("rows", settings["rows"], least=0, most=2**63)
+        taken = int(features[-1]) if len(features) else -1
+        model._model.next_feature = check_whole(
+            "next_feature", settings["next_feature"], least=taken + 1, most=2**32
+        )
+        model._model.names = names
+        return model
