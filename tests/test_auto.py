@@ -218,7 +218,7 @@ def test_memory_bounds_features_and_pairs() -> None:
         Auto(memory=5)
     model = Auto(memory=1 << 20)
     rng = np.random.default_rng(1)
-    for part in range(10):
+    for _ in range(10):
         rows = [(rng.choice(100_000, 8, replace=False), np.ones(8)) for _ in range(500)]
         labels = rng.integers(0, 2, 500).astype(float)
         model.learn_many(Batch.from_rows(rows, labels))
