@@ -66,6 +66,11 @@ class Names {
     return true;
   }
 
+  // Leaves the numbers below to features without names.
+  void start_at(std::uint64_t next_feature) {
+    if (next_feature_ < next_feature) next_feature_ = next_feature;
+  }
+
   // In order of index.
   template <class Visit>
   void each_sorted(Visit visit) const {

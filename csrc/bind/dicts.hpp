@@ -63,6 +63,18 @@ inline std::string_view utf8(PyObject* text) {
   return {data, static_cast<std::size_t>(size)};
 }
 
+// The index of each name, -1 where there is none.
+inline Out<std::int64_t> find_each(const Names& names, const nb::list& texts) {
+  std::vector<std::int64_t> found;
+  found.reserve(texts.size());
+  for (const nb::handle text : texts) {
+    if (!PyUnicode_Check(text.ptr())) throw nb::type_error("a name must be a str");
+    const std::uint32_t* index = names.find(utf8(text.ptr()));
+    found.push_back(index ? std::int64_t{*index} : -1);
+  }
+  return give(std::move(found));
+}
+
 // Turns a dict into a canonical row without going back to Python: a string value
 // is the feature `key=value`, a number is the feature `key` with that value (an
 // integer key is the index itself, of a feature that has no name), None is absent.

@@ -140,6 +140,9 @@ NB_MODULE(_core, m) {
              const std::uint32_t* index = names.find(name);
              return index ? std::optional<std::uint32_t>(*index) : std::nullopt;
            })
+      .def("find_each", &find_each, "names"_a)
+      .def_prop_ro("next_feature", &pqr::Names::next_feature)
+      .def("start_at", &pqr::Names::start_at, "next_feature"_a)
       .def("name",
            [](const pqr::Names& names, std::uint32_t index) -> std::optional<nb::str> {
              const std::string_view name = names.name(index);

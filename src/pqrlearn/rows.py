@@ -16,12 +16,59 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
+class NewNames:
+    """Names that rows bring with them: of the features `indices`, first met in `rows`, which rise.
+
+    A reader runs ahead of learning. So it hands new names over with the rows that have them, and a
+    model saved in between holds those of the rows that it has learned.
+    """
+
+    indices: npt.NDArray[np.uint32]
+    names: Sequence[str]
+    rows: npt.NDArray[np.int64]
+
+    def part(self, start: int, stop: int) -> NewNames | None:
+        """Those first met in the rows from `start` to before `stop`."""
+        begin, end = np.searchsorted(self.rows, [start, stop]).tolist()
+        if begin == end:
+            return None
+        return NewNames(
+            self.indices[begin:end], self.names[begin:end], self.rows[begin:end] - start
+        )
+
+    def met_in(self, indptr: npt.NDArray[np.int64], indices: Any) -> NewNames | None:
+        """Those that occur in other rows, by where they are first met there."""
+        places = np.flatnonzero(np.isin(indices, self.indices))
+        features, first = np.unique(indices[places], return_index=True)
+        if not len(features):
+            return None
+        rows = np.searchsorted(indptr, places[first], side="right") - 1
+        order = np.argsort(rows, kind="stable")
+        known = dict(zip(self.indices.tolist(), self.names, strict=True))
+        names = [known[feature] for feature in features[order].tolist()]
+        return NewNames(features[order], names, rows[order])
+
+    @staticmethod
+    def joined(parts: Sequence[Batch]) -> NewNames | None:
+        starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
+        new = [(p.new_names, at) for p, at in zip(parts, starts, strict=False) if p.new_names]
+        if not new:
+            return None
+        return NewNames(
+            np.concatenate([names.indices for names, _ in new]),
+            [name for names, _ in new for name in names.names],
+            np.concatenate([names.rows + at for names, at in new]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class Batch:
     """Many rows: read-only, canonical (indices rise strictly, repeats summed, no zeros).
 
     Row r holds `indices[indptr[r]:indptr[r + 1]]` and the values beside them. Readers yield
-    Batches; `from_csr` and `from_rows` make them from memory. `lines` says where rows stood in
-    the file called `source`.
+    Batches; `from_csr` and `from_rows` make them from memory. Arrays that are given are copied:
+    the core relies on rows that do not change. `lines` says where rows stood in the file called
+    `source`; `new_names` are those of features that a reader has met here first.
 
     >>> batch = Batch.from_rows([([3, 1], [1.0, 0.5]), ([7], [2.0])], labels=[1, 0])
     >>> batch.indices.tolist(), batch.values.tolist()
@@ -35,16 +82,25 @@ class Batch:
     weights: npt.NDArray[np.float32]
     lines: npt.NDArray[np.int64] | None = None
     source: str | None = None
+    new_names: NewNames | None = None
 
     def __post_init__(self) -> None:
-        try:
-            _core.check_rows(self.indptr, self.indices, self.values, self.labels, self.weights)
-        except ValueError as error:
-            raise RowError(str(error)) from None
+        for field in fields(self):
+            array = getattr(self, field.name)
+            if isinstance(array, np.ndarray):
+                object.__setattr__(self, field.name, array.copy())
+        self._check()
         self._make_read_only()
 
     @classmethod
-    def unchecked(cls, *columns: Any) -> Batch:
+    def _owned(cls, *columns: Any) -> Batch:
+        """Of arrays that nobody else changes: they are checked, but not copied."""
+        batch = cls._unchecked(*columns)
+        batch._check()
+        return batch
+
+    @classmethod
+    def _unchecked(cls, *columns: Any) -> Batch:
         """Of rows that the core has made, or that are part of a Batch.
 
         Nothing else is safe here: the tables of the core rely on indices that rise.
@@ -55,6 +111,12 @@ class Batch:
             object.__setattr__(batch, field.name, column)
         batch._make_read_only()
         return batch
+
+    def _check(self) -> None:
+        try:
+            _core.check_rows(self.indptr, self.indices, self.values, self.labels, self.weights)
+        except ValueError as error:
+            raise RowError(str(error)) from None
 
     def _make_read_only(self) -> None:
         for field in fields(self):
@@ -71,7 +133,7 @@ class Batch:
     def part(self, start: int, stop: int) -> Batch:
         """The rows from `start` to before `stop`."""
         begin, end = self.indptr[start], self.indptr[stop]
-        return Batch.unchecked(
+        return Batch._unchecked(
             self.indptr[start : stop + 1] - begin,
             self.indices[begin:end],
             self.values[begin:end],
@@ -79,6 +141,7 @@ class Batch:
             self.weights[start:stop],
             None if self.lines is None else self.lines[start:stop],
             self.source,
+            self.new_names and self.new_names.part(start, stop),
         )
 
     def take(self, rows: npt.NDArray[np.int64]) -> Batch:
@@ -91,15 +154,23 @@ class Batch:
         lengths = np.diff(self.indptr)[rows]
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         places = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], lengths)
-        return Batch.unchecked(
+        indices = self.indices[places]
+        return Batch._unchecked(
             indptr,
-            self.indices[places],
+            indices,
             self.values[places],
             self.labels[rows],
             self.weights[rows],
             None if self.lines is None else self.lines[rows],
             self.source,
+            self.new_names and self.new_names.met_in(indptr, indices),
         )
+
+    def without_names(self) -> Batch:
+        """The same rows, for learners that are not to know their names."""
+        if self.new_names is None:
+            return self
+        return Batch._unchecked(*self.columns()[:-1])
 
     def digest(self) -> str:
         """A short name of the content: equal rows in equal order, equal digest."""
@@ -115,12 +186,15 @@ class Batch:
         """The rows of all batches, one after the other; where they stood is not kept."""
         parts = list(batches) or [Batch.from_rows([])]
         sizes = np.concatenate([np.diff(part.indptr) for part in parts])
-        return Batch.unchecked(
+        return Batch._unchecked(
             np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
             np.concatenate([part.indices for part in parts]),
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.labels for part in parts]),
             np.concatenate([part.weights for part in parts]),
+            None,
+            None,
+            NewNames.joined(parts),
         )
 
     @staticmethod
@@ -129,7 +203,7 @@ class Batch:
 
         Without labels the rows can only be predicted; without weights each weighs 1.
         """
-        return _make(X.indptr, X.indices, X.data, y, weights)
+        return Batch._made(X.indptr, X.indices, X.data, y, weights)
 
     @staticmethod
     def from_rows(
@@ -142,22 +216,33 @@ class Batch:
         indptr = np.cumsum([0, *(len(indices) for indices, _ in pairs)])
         indices = np.array([i for row, _ in pairs for i in row], dtype=object)
         values = [v for _, row in pairs for v in row]
-        return _make(indptr, indices, values, labels, weights)
+        return Batch._made(indptr, indices, values, labels, weights)
 
-
-def _make(indptr: Any, indices: Any, values: Any, labels: Any, weights: Any) -> Batch:
-    """A Batch from arrays of any type: the one place that converts, and it copies."""
-    size = len(indptr) - 1
-    y = np.full(size, np.nan) if labels is None else labels
-    w = np.ones(size, np.float32) if weights is None else weights
-    try:
-        arrays = _core.make_rows(
-            np.ascontiguousarray(indptr, np.int64),
-            np.ascontiguousarray(indices, np.int64),
-            np.ascontiguousarray(values, np.float64),
-            np.ascontiguousarray(y, np.float64),
-            np.ascontiguousarray(w, np.float32),
-        )
-    except (ValueError, TypeError, OverflowError) as error:
-        raise RowError(str(error)) from None
-    return Batch(*cast("tuple[Any, Any, Any, Any, Any, Any]", arrays)[:5])
+    @staticmethod
+    def _made(
+        indptr: Any,
+        indices: Any,
+        values: Any,
+        labels: Any,
+        weights: Any,
+        *,
+        lines: Any = None,
+        source: str | None = None,
+        new_names: NewNames | None = None,
+    ) -> Batch:
+        """From arrays of any type: the one place that converts, and it copies."""
+        size = len(indptr) - 1
+        y = np.full(size, np.nan) if labels is None else labels
+        w = np.ones(size, np.float32) if weights is None else weights
+        try:
+            arrays = _core.make_rows(
+                np.ascontiguousarray(indptr, np.int64),
+                np.ascontiguousarray(indices, np.int64),
+                np.ascontiguousarray(values, np.float64),
+                np.ascontiguousarray(y, np.float64),
+                np.ascontiguousarray(w, np.float32),
+            )
+        except (ValueError, TypeError, OverflowError) as error:
+            raise RowError(str(error)) from None
+        made = cast("tuple[Any, Any, Any, Any, Any, Any]", arrays)[:5]
+        return Batch._owned(*made, lines, source, new_names)

@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
 from pqrlearn.cache import CacheReader, is_cache
-from pqrlearn.errors import Corrupt, HyperError, NotAModel, RowError
+from pqrlearn.errors import Corrupt, DataError, HyperError, NotAModel, RowError
 from pqrlearn.hyper import MAX_ORDER, SAMPLE_ROWS, check_whole
 from pqrlearn.readers import LibsvmReader, ahead, open_source
-from pqrlearn.rows import Batch
+from pqrlearn.rows import Batch, NewNames
 
 KIND = "separation"
 _BLOCKS = 64  # of a file too large to be counted whole
@@ -147,6 +147,8 @@ class Counts:
     def add(self, row: Batch | dict[Any, Any]) -> None:
         """Counts a Batch of rows, or one row that is a dict."""
         if isinstance(row, Batch):
+            if row.new_names is not None:
+                add_names(self._counter.names, row.new_names)
             self._counter.add(row.indptr, row.indices, row.values)
             return
         try:
@@ -288,6 +290,18 @@ def _estimated_rows(path: AnyPath, size: int) -> float:
             seen += len(block)
             ends += block.count(b"\n")
     return size * max(ends, 1) / max(seen, 1)
+
+
+def add_names(names: _core.Names, new: NewNames) -> None:
+    """Adds names that come with rows; those that are there already must have the same number."""
+    for index, name in zip(new.indices.tolist(), new.names, strict=True):
+        if not names.add(index, name) and names.find(name) != index:
+            known = names.name(index)
+            has = f"{known!a} has that number" if known else f"it has number {names.find(name)}"
+            raise DataError(
+                f"these rows number {name!a} as feature {index}, but {has} here; "
+                "read them with the names of the model"
+            )
 
 
 def name_tensors(names: _core.Names) -> modelfile.Tensors:

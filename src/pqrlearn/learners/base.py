@@ -16,7 +16,7 @@ from pqrlearn.errors import Corrupt, HyperError, NotAModel, RefusedRow, RowError
 from pqrlearn.learners.state import State
 from pqrlearn.loss import LossName
 from pqrlearn.rows import Batch, FloatArray
-from pqrlearn.separation import name_tensors, names_from
+from pqrlearn.separation import add_names, name_tensors, names_from
 
 Features = dict[Any, Any]
 """One row by name: a string value is the feature `key=value`, a number is the feature `key` with
@@ -51,13 +51,24 @@ class Learner(ABC):
     def margin_one(self, x: Features) -> float:
         """The raw score of one row."""
 
-    @abstractmethod
     def learn_margins(self, batch: Batch) -> FloatArray:
         """`learn_many` that returns margins.
 
         Labels and weights are checked before the first row is learned. A row whose values are too
         large is a RefusedRow when its turn comes, after the rows before it have been learned.
+        Names that come with the batch are added to the model's, also those of rows that teach
+        nothing: their numbers are taken.
         """
+        if batch.new_names is not None:
+            try:
+                _core.check_targets(self.loss, batch.labels, batch.weights)
+            except ValueError as error:
+                raise _located(error, batch) from None
+            add_names(self.names, batch.new_names)
+        return self._learn_batch(batch)
+
+    @abstractmethod
+    def _learn_batch(self, batch: Batch) -> FloatArray: ...
 
     def prepared(self, batch: Batch) -> Batch:
         """The same rows, with what can be done before their turn done, by any thread."""
@@ -118,6 +129,11 @@ class Learner(ABC):
     @abstractmethod
     def names(self) -> _core.Names:
         """What its features are called."""
+
+    @property
+    @abstractmethod
+    def next_feature(self) -> int:
+        """The number behind those of all features that it has learned."""
 
     @abstractmethod
     def use_names(self, names: _core.Names) -> None:
@@ -294,7 +310,7 @@ class NativeLearner(Learner):
         complete = len(predictions) == len(batch)  # else its margins say why not
         return predictions if complete else super()._batch_predictions(batch)
 
-    def learn_margins(self, batch: Batch) -> FloatArray:
+    def _learn_batch(self, batch: Batch) -> FloatArray:
         try:
             margins = self._learned(batch)
         except ValueError as error:
@@ -316,6 +332,10 @@ class NativeLearner(Learner):
         names: _core.Names = self._model.names
         return names
 
+    @property
+    def next_feature(self) -> int:
+        return int(self._model.next_feature)
+
     def use_names(self, names: _core.Names) -> None:
         self._model.names = names.copy()
 
@@ -326,7 +346,9 @@ def as_batch(X: RowsLike, y: Any = None, weights: Any = None) -> Batch:
             return X
         labels = X.labels if y is None else np.array(y, dtype=np.float64)
         amounts = X.weights if weights is None else np.array(weights, dtype=np.float32)
-        return Batch(X.indptr, X.indices, X.values, labels, amounts, X.lines, X.source)
+        return Batch._owned(
+            X.indptr, X.indices, X.values, labels, amounts, X.lines, X.source, X.new_names
+        )
     if hasattr(X, "tocsr"):
         return Batch.from_csr(X.tocsr(), y, weights)
     raise TypeError(

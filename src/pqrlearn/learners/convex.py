@@ -60,7 +60,7 @@ class SpectralLearner(Learner):
     def learn_one(self, x: Features, y: float, weight: float = 1.0) -> float:
         try:
             row = self._reader.read_labelled(x, self._next_feature, self.loss, y, weight)
-            margins = self.learn_margins(Batch(*row))
+            margins = self._learn_batch(Batch._unchecked(*row))
         except ValueError as error:
             raise RowError(_without_row(error)) from None
         except RefusedRow:
@@ -71,7 +71,8 @@ class SpectralLearner(Learner):
 
     def margin_one(self, x: Features) -> float:
         try:
-            return float(self.batch_margins(Batch(*self._reader.read(x, self._next_feature)))[0])
+            row = Batch._unchecked(*self._reader.read(x, self._next_feature))
+            return float(self.batch_margins(row)[0])
         except ValueError as error:
             raise RowError(_without_row(error)) from None
         except RefusedRow:
@@ -87,7 +88,7 @@ class SpectralLearner(Learner):
         wrong = np.flatnonzero(~np.isfinite(margins))
         return _complete(margins[: wrong[0]] if len(wrong) else margins, batch)
 
-    def learn_margins(self, batch: Batch) -> FloatArray:
+    def _learn_batch(self, batch: Batch) -> FloatArray:
         try:
             _core.check_targets(self.loss, batch.labels, batch.weights)
         except ValueError as error:
@@ -189,6 +190,10 @@ class SpectralLearner(Learner):
     @property
     def names(self) -> _core.Names:
         return self._reader.names
+
+    @property
+    def next_feature(self) -> int:
+        return self._next_feature
 
     def use_names(self, names: _core.Names) -> None:
         self._reader.names = names.copy()

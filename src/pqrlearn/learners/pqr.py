@@ -236,7 +236,7 @@ class _SplitBatch(Batch):
 
     def part(self, start: int, stop: int) -> Batch:
         columns = super().part(start, stop).columns()
-        return _SplitBatch.unchecked(*columns, self.splits, self.split_by, self.first + start)
+        return _SplitBatch._unchecked(*columns, self.splits, self.split_by, self.first + start)
 
 
 class PQR(_Linear):
@@ -305,7 +305,7 @@ class PQR(_Linear):
         if isinstance(batch, _SplitBatch) and batch.split_by is by:
             return batch
         splits = by.split(batch.indptr, batch.indices, batch.values)
-        return _SplitBatch.unchecked(*batch.columns(), splits, by)
+        return _SplitBatch._unchecked(*batch.columns(), splits, by)
 
     def _learned(self, batch: Batch) -> FloatArray:
         if not isinstance(batch, _SplitBatch) or batch.split_by is not self.separation.snapshot:

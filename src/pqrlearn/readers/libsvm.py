@@ -81,7 +81,7 @@ class LibsvmReader:
         errors = self._note(bad, name, offset, text)
         if len(labels):
             known = None if self._in_range else lines
-            yield Batch.unchecked(indptr, indices, values, labels, weights, known, name)
+            yield Batch._unchecked(indptr, indices, values, labels, weights, known, name)
         if errors and not self._skip:
             raise errors[0]
 
