@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 from pqrlearn import LR, Ftrl
-from pqrlearn.cache import CacheReader
+from pqrlearn.readers import CacheReader
 
 
 def main(cache: str, model_path: str, alpha: float, beta: float) -> None:

@@ -13,10 +13,10 @@ import pytest
 from safetensors.numpy import load_file
 
 from command import clicks, failure, ok, run, write_rows
-from pqrlearn import LR, Batch, Counts, cache, modelfile
-from pqrlearn.cache import BATCH_ROWS, CacheReader, is_cache, kept
+from pqrlearn import LR, Batch, Counts, modelfile
 from pqrlearn.errors import DataError, PqrError, RowError
-from pqrlearn.readers import LibsvmReader
+from pqrlearn.readers import CacheReader, LibsvmReader, cache, open_reader
+from pqrlearn.readers.cache import BATCH_ROWS, kept
 from strategies import random_batch
 
 FORMAT_2 = Path(__file__).parent / "golden" / "format-2" / "rows.cache"
@@ -74,7 +74,7 @@ def test_values_and_weights_of_one_take_no_room(tmp_path: Path) -> None:
 
 def test_a_part_of_the_rows_can_be_read(tmp_path: Path) -> None:
     batch = one_hot(100)
-    (part,) = CacheReader(cached(tmp_path / "rows", batch)).batches(20, 30)
+    (part,) = CacheReader(cached(tmp_path / "rows", batch)).part(20, 30).batches()
     assert part.indices.tolist() == list(range(40, 60))
 
 
@@ -205,25 +205,25 @@ def test_a_cache_without_rows_is_empty(tmp_path: Path) -> None:
 
 def test_a_model_is_not_rows(tmp_path: Path) -> None:
     LR().save(tmp_path / "model")
-    assert is_cache(tmp_path / "model")
     with pytest.raises(DataError, match="a lr of pqrlearn, not rows"):
-        CacheReader(tmp_path / "model")
+        open_reader(tmp_path / "model")
 
 
 def test_text_is_no_cache(tmp_path: Path) -> None:
-    assert not is_cache(write_rows(tmp_path / "rows.svm", one_hot(5)))
-    assert not is_cache(tmp_path / "missing")
+    text = write_rows(tmp_path / "rows.svm", one_hot(5))
+    assert isinstance(open_reader(text), LibsvmReader)
+    assert isinstance(open_reader(tmp_path / "missing"), LibsvmReader)
 
 
 def test_a_cache_is_refused_once_its_source_has_changed(tmp_path: Path) -> None:
     source = write_rows(tmp_path / "rows.svm", one_hot(5))
     path = cached(tmp_path / "rows.cache", one_hot(5), source=source)
-    assert CacheReader(path, loss="logistic").rows == 5
+    assert CacheReader(path, loss="logistic").size == 5
     write_rows(source, one_hot(6))
     with pytest.raises(DataError, match=r"rows.svm has changed since this cache was made"):
         CacheReader(path, loss="logistic")
     source.unlink()
-    assert CacheReader(path, loss="logistic").rows == 5
+    assert CacheReader(path, loss="logistic").size == 5
 
 
 def test_a_cache_is_counted_like_its_text(tmp_path: Path) -> None:
@@ -276,7 +276,9 @@ def test_a_stale_cache_is_bad_data(tmp_path: Path) -> None:
     text, path = write_rows(tmp_path / "rows.svm", clicks(seed=6)), tmp_path / "rows.cache"
     ok("data", "convert", text, "--to", "cache", "-o", path)
     write_rows(text, clicks(seed=7))
-    assert "has changed" in failure(3, "train", path, "-o", tmp_path / "model", "--model", "lr")
+    said = failure(3, "train", path, "-o", tmp_path / "model", "--model", "lr")
+    assert "has changed" in said
+    assert said.endswith(f"; make it anew with pqr data convert {text} --to cache -o {path}")
 
 
 def test_a_damaged_cache_is_bad_data(tmp_path: Path) -> None:

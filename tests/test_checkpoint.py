@@ -156,7 +156,9 @@ def test_a_checkpoint_says_how_many_rows_of_which_inputs_it_has_learned(folder: 
     model = pqrlearn.load(folder / "checkpoint")
     assert model.rows == 300
     rows = str(folder / "rows.svm")
-    assert model.progress == json.loads(json.dumps(Progress.of([rows], 1).after(300).settings()))
+    assert model.progress == json.loads(
+        json.dumps(Progress.of(pqrlearn.read(rows), 1).after(300).settings())
+    )
     assert "progress" not in pqrlearn.load(folder / "model.pqr").settings()
 
 

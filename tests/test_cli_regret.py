@@ -30,7 +30,7 @@ class Made:
     loss = "logistic"
     rows = 1500
 
-    def batches(self, names: Any) -> Iterator[Batch]:
+    def read(self) -> Iterator[Batch]:
         return STREAM.batches(self.rows, batch_rows=400)
 
 

@@ -18,7 +18,8 @@ from pqrlearn import Batch, datasets
 from pqrlearn.datasets import table
 from pqrlearn.datasets.criteo import count
 from pqrlearn.errors import DataError, RowError
-from pqrlearn.readers import Names, format_names, open_source, read_names
+from pqrlearn.names import Names
+from pqrlearn.readers import format_names, open_source, read_names
 
 REAL = Path(os.environ.get("PQRLEARN_DATA") or Path(__file__).parents[2] / "shared/data")
 
@@ -201,7 +202,7 @@ def test_a_data_set_that_is_not_there_says_what_to_do(root: Path, name: str) -> 
     data = datasets.get(name)
     assert not data.present()
     assert data.home.parent == root
-    with pytest.raises(DataError, match=rf"pqr data get {name} .*\$PQRLEARN_DATA"):
+    with pytest.raises(DataError, match=r"\$PQRLEARN_DATA .* or fetch it"):
         data.load()
 
 
@@ -381,7 +382,7 @@ def test_a_file_without_rows_is_an_error(root: Path) -> None:
 def test_rows_before_a_bad_line_come_first(root: Path) -> None:
     path = write_good(root, "criteo") / "train.txt"
     path.write_text(path.read_text() + "1\n")
-    batches = datasets.get("criteo").batches(Names())
+    batches = iter(datasets.get("criteo").read())
     first = next(batches)
     assert (len(first), first.lines.tolist()) == (2, [1, 2])  # type: ignore[union-attr]
     with pytest.raises(RowError, match=r"train\.txt:3: "):

@@ -40,6 +40,7 @@ PUBLIC = [
     "State",
     "from_bytes",
     "load",
+    "read",
 ]
 CONTEXT = click.Context(pqr)
 OPTIONS = [

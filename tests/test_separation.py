@@ -20,7 +20,8 @@ import pqrlearn
 from command import write_rows
 from pqrlearn import PQR, Batch, Counts, Separation, modelfile
 from pqrlearn.errors import Corrupt, DataError, HyperError, NotAModel, RowError
-from pqrlearn.separation import at_most, enterable, first_rows
+from pqrlearn.readers import at_most, open_reader
+from pqrlearn.readers.sample import first_rows
 from strategies import Labelled, as_batch, as_dicts, cut, labelled_rows, random_batch
 
 Named = list[dict[Any, Any]]
@@ -225,7 +226,7 @@ def test_the_least_sample_is_a_row_of_each_block_at_most(long_file: Path) -> Non
 def test_of_a_compressed_file_the_first_rows_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "rows.svm.gz"
     path.write_bytes(gzip.compress(b"0 1:1\n" * 30 + b"0 2:1\n" * 70))
-    assert not enterable(path)
+    assert not open_reader(path).enterable
     assert line(Separation.from_file(path, order=2, sample_rows=40)) == [(1, 30), (2, 10)]
     assert line(Separation.from_file(path, order=2)) == [(2, 70), (1, 30)]
 
@@ -247,7 +248,7 @@ def test_a_named_pipe_is_not_opened_to_look_at_it(tmp_path: Path) -> None:
     """Its writer would see it close; without a writer, opening it would wait for ever."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert not enterable(pipe)
+    assert not open_reader(pipe).enterable
 
 
 def test_a_label_that_is_no_click_is_a_bad_row_where_clicks_are_counted(tmp_path: Path) -> None:

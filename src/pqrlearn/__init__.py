@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pqrlearn.errors import PqrError
     from pqrlearn.hyper import AdaGrad, Ftrl, FtrlGeneral, NuclearBall, Ogd, Sgd
     from pqrlearn.learners import CCFM, CFM, FM, LR, PQR, QR, Auto, DiFacto, State, from_bytes, load
+    from pqrlearn.readers import read
     from pqrlearn.rows import Batch
     from pqrlearn.separation import Counts, Separation
 
@@ -40,6 +41,7 @@ _HOMES = {
     "State": "learners",
     "from_bytes": "learners",
     "load": "learners",
+    "read": "readers",
 }
 
 __all__ = [
@@ -64,6 +66,7 @@ __all__ = [
     "State",
     "from_bytes",
     "load",
+    "read",
 ]
 
 

@@ -6,19 +6,19 @@ rows. Going on from it on the same inputs gives the bytes of a run that was neve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pqrlearn.errors import Corrupt, DataError
-from pqrlearn.files import mark
 from pqrlearn.hyper import check_whole
+from pqrlearn.readers import Inputs
 from pqrlearn.rows import Batch
 
 
 @dataclass(frozen=True)
 class Progress:
-    """`rows` of the current pass (counted from 0) are done; `inputs` are marks of the files."""
+    """`rows` of the current pass (counted from 0) are done; `inputs` are digests."""
 
     inputs: tuple[str, ...]
     passes: int
@@ -32,15 +32,15 @@ class Progress:
         return replace(self, rows=self.rows + rows)
 
     @staticmethod
-    def of(paths: Sequence[str], passes: int) -> Progress:
-        return Progress(tuple(mark(path) for path in paths), passes)
+    def of(inputs: Inputs, passes: int) -> Progress:
+        return Progress(inputs.digests(), passes)
 
     @staticmethod
     def restored(settings: Any, name: str) -> Progress:
         try:
             inputs = settings["inputs"]
             if not isinstance(inputs, list) or not all(isinstance(i, str) for i in inputs):
-                raise ValueError("inputs are not marks")
+                raise ValueError("inputs are not digests")
             numbers = {
                 key: check_whole(key, settings[key], least=least)
                 for key, least in (("passes", 1), ("done_passes", 0), ("rows", 0))
@@ -51,11 +51,11 @@ class Progress:
             raise Corrupt(f"{name}: a damaged checkpoint ({error})") from None
         return Progress(tuple(inputs), **numbers)
 
-    def check_inputs(self, paths: Sequence[str], name: str) -> None:
+    def check_inputs(self, inputs: Inputs, name: str) -> None:
         """The inputs must be those it has learned from: skipping rows of others would lose them."""
-        if tuple(mark(path) for path in paths) != self.inputs:
+        if inputs.digests() != self.inputs:
             raise DataError(
-                f"{name} is a checkpoint of other inputs than {', '.join(paths)}; "
+                f"{name} is a checkpoint of other inputs than {', '.join(inputs.paths)}; "
                 "give the same files in the same order"
             )
 

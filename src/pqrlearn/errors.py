@@ -21,6 +21,8 @@ class PqrError(Exception):
     """The root: everything that pqrlearn raises on purpose."""
 
     exit_code = 1
+    case: tuple[str, ...] = ()
+    """What it is a case of, and of what, where a caller may know the way out: see cli.WAYS_OUT."""
 
 
 class HyperError(PqrError, ValueError):

@@ -7,31 +7,21 @@ line by order (top-k) or by count; the resulting Separation can be saved, looked
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
-from pqrlearn.cache import CacheReader, is_cache
 from pqrlearn.errors import Corrupt, DataError, HyperError, NotAModel, RowError
 from pqrlearn.hyper import MAX_ORDER, SAMPLE_ROWS, check_whole
-from pqrlearn.readers import LibsvmReader, ahead, open_source
+from pqrlearn.readers import AnyPath, Reader, Sample, ahead, open_reader
 from pqrlearn.rows import Batch, NewNames
 
 KIND = "separation"
-_BLOCKS = 64  # of a file too large to be counted whole
-_PROBES, _PROBE_BYTES = 16, 1 << 16
-
-AnyPath = str | os.PathLike[str]
-Read = Callable[[AnyPath, int, int | None], Iterator[Batch]]
-"""The rows of a file whose lines start at this byte or later, and before that one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +112,7 @@ class Separation:
     def load(path: AnyPath) -> Separation:
         kind, settings, tensors = modelfile.read(path)
         if kind != KIND:
-            raise NotAModel(f"{path}: a {kind} model, not a separation written by pqr separate")
+            raise NotAModel(f"{path}: a {kind} model, not a separation")
         try:
             return Separation.restored(settings, tensors, names_from(tensors))
         except (KeyError, ValueError, TypeError) as error:
@@ -176,18 +166,15 @@ class Counts:
         From stdin or a compressed file, which cannot be entered in the middle, the first rows.
         With a `loss`, a row whose label does not fit it is a bad row.
         """
-        readers: list[LibsvmReader] = []
+        readers = [open_reader(path, loss=loss, on_bad_row=on_bad_row) for path in paths]
+        return Counts.of_readers(readers, sample_rows)
 
-        def read(path: AnyPath, start: int, stop: int | None) -> Iterator[Batch]:
-            if is_cache(path):
-                return CacheReader(path, loss=loss).batches(start, stop)
-            readers.append(
-                LibsvmReader(path, loss=loss, on_bad_row=on_bad_row, start=start, stop=stop)
-            )
-            return readers[-1].batches()
-
-        counts = Counts.of(ahead(sample(paths, sample_rows, read)))
-        counts.bad_rows = sum(reader.bad_rows for reader in readers)
+    @staticmethod
+    def of_readers(readers: Sequence[Reader], sample_rows: int | None = SAMPLE_ROWS) -> Counts:
+        """The same of inputs in any format."""
+        sample = Sample(readers, sample_rows)
+        counts = Counts.of(ahead(sample.batches()))
+        counts.bad_rows = sample.bad_rows
         return counts
 
     def separate(self, *, order: int | None = None, min_count: int | None = None) -> Separation:
@@ -204,92 +191,6 @@ class Counts:
 
     def default_order(self) -> int:
         return math.isqrt(max(self.distinct, 1) - 1) + 1 if self.distinct else 0
-
-
-def sample(paths: Sequence[AnyPath], sample_rows: int | None, read: Read) -> Iterator[Batch]:
-    """The rows to count: all of them, or about `sample_rows` spread over the files."""
-    everything = chain.from_iterable(read(path, 0, None) for path in paths)
-    if sample_rows is None:
-        return everything
-    check_whole("sample_rows", sample_rows, least=1)
-    if not all(enterable(path) for path in paths):
-        return at_most(everything, sample_rows)
-    sizes = [_size(path) for path in paths]
-    rows = sum(map(_estimated_rows, paths, sizes))
-    if rows <= 1.5 * sample_rows:  # the estimate may be off: when in doubt, count all
-        return everything
-    share = sample_rows / rows
-    return chain.from_iterable(
-        read(path, start, stop)
-        for path, size in zip(paths, sizes, strict=True)
-        for start, stop in _spread(size, share)
-    )
-
-
-def enterable(path: AnyPath) -> bool:
-    """Whether blocks can be read from the middle: plain files, not stdin or compressed ones."""
-    if str(path) == "-" or not Path(path).is_file():
-        return False  # a named pipe must not be opened twice: its writer would see it close
-    with open_source(path) as source:
-        return source.seekable
-
-
-def first_rows(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
-    """Whole batches until at least `rows` rows have passed."""
-    passed = 0
-    for batch in batches:
-        yield batch
-        passed += len(batch)
-        if passed >= rows:
-            return
-
-
-def at_most(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
-    """The first `rows` rows. The last batch is cut: how a pipe hands out bytes must not matter."""
-    for batch in batches:
-        yield batch if len(batch) <= rows else _head(batch, rows)
-        rows -= len(batch)
-        if rows <= 0:
-            return
-
-
-def _head(batch: Batch, rows: int) -> Batch:
-    end = batch.indptr[rows]
-    return Batch(
-        batch.indptr[: rows + 1],
-        batch.indices[:end],
-        batch.values[:end],
-        batch.labels[:rows],
-        batch.weights[:rows],
-        None if batch.lines is None else batch.lines[:rows],
-    )
-
-
-def _spread(size: int, share: float) -> Iterator[tuple[int, int]]:
-    """Blocks spread evenly over a file, which together hold about `share` of its bytes."""
-    length = max(1, round(share * size / _BLOCKS))
-    for block in range(_BLOCKS):
-        start = block * size // _BLOCKS
-        yield start, min(size, start + length)
-
-
-def _size(path: AnyPath) -> int:
-    """Of text in bytes, of a cache in rows: what it is cut by."""
-    return CacheReader(path).rows if is_cache(path) else os.path.getsize(path)
-
-
-def _estimated_rows(path: AnyPath, size: int) -> float:
-    """From the line ends in a few places spread over the file."""
-    if is_cache(path):
-        return size
-    seen = ends = 0
-    with open(path, "rb") as file:
-        for probe in range(_PROBES):
-            file.seek(probe * size // _PROBES)
-            block = file.read(_PROBE_BYTES)
-            seen += len(block)
-            ends += block.count(b"\n")
-    return size * max(ends, 1) / max(seen, 1)
 
 
 def add_names(names: _core.Names, new: NewNames) -> None:

@@ -29,8 +29,20 @@ COMMANDS = {
 }
 
 
+WAYS_OUT = {
+    "bad row": "--on-bad-row skip leaves such rows out",
+    "unfit label": "--loss squared takes any number",
+    "missing data": "pqr data get {} fetches it or says how",
+    "stale cache": "make it anew with pqr data convert {} --to cache -o {}",
+}
+"""What the command knows to do about an error of the library, by its `case`."""
+_OPTIONS = {"bad row": "on_bad_row", "unfit label": "loss"}  # that a way out needs
+
+
 class _Commands(click.Group):
     """Imports a command's module when it is asked for, so that `pqr --version` stays quick."""
+
+    called: click.Command | None = None
 
     def invoke(self, context: click.Context) -> None:
         try:
@@ -47,6 +59,7 @@ class _Commands(click.Group):
         command: click.Command = getattr(import_module(f"pqrlearn.cli.{name}"), name)
         gc.freeze()
         gc.enable()
+        self.called = command
         return command
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -98,7 +111,7 @@ def main() -> None:
     except click.Abort:
         _fail("interrupted", 1, debug)
     except PqrError as error:
-        _fail(str(error), error.exit_code, debug)
+        _fail(_with_way_out(error), error.exit_code, debug)
     except MemoryError:
         _fail("out of memory", 1, debug)
     except OSError as error:
@@ -111,6 +124,20 @@ def _usage(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     message = error.format_message().rstrip(".")
     return f"{message} (see {context.command_path} --help)" if context else message
+
+
+def _with_way_out(error: PqrError) -> str:
+    """The message, and what this command offers; a message may name its own way out."""
+    case, *of = error.case or ("",)
+    command = pqr.called if isinstance(pqr, _Commands) else None
+    options = {option.name for option in command.params} if command else set()
+    if case == "unfit label" and "loss" not in options:
+        case = "bad row"  # the loss is that of a model
+    if case not in WAYS_OUT or _OPTIONS.get(case, "") not in {"", *options}:
+        return str(error)
+    if case == "bad row" and ";" in str(error):
+        return str(error)
+    return f"{error}; {WAYS_OUT[case].format(*of)}"
 
 
 def _fail(message: str, code: int, debug: bool) -> None:

@@ -9,15 +9,15 @@ from typing import Any
 
 import click
 
-from pqrlearn import cache, datasets, plots
+from pqrlearn import datasets, plots
 from pqrlearn.cli import options, show
-from pqrlearn.cli.inputs import Inputs
-from pqrlearn.datasets.base import DataSet
+from pqrlearn.datasets.base import DataSet, watched
 from pqrlearn.datasets.statistics import Statistics, measure
-from pqrlearn.datasets.store import Watch
 from pqrlearn.files import check_writable, written_whole
 from pqrlearn.loss import loss_named
-from pqrlearn.readers import Names, format_batch, format_names
+from pqrlearn.names import Names
+from pqrlearn.readers import format_batch, format_names, read
+from pqrlearn.readers.cache import kept
 from pqrlearn.rows import Batch
 
 
@@ -104,13 +104,15 @@ def convert(name: str, form: str, output: str, quiet: bool, as_json: bool) -> No
     """
     for path in (output, f"{output}.names"):
         check_writable(path)
-    names = Names()
     one = datasets.get(name) if name in datasets.NAMES or not _is_file(name) else None
     files = [str(path) for path in one.files()] if one else [name]
+    inputs = one.read() if one else read(name)
     with show.tally("converting", "rows", quiet=quiet or as_json) as watch:
-        batches = one.batches(names, watch) if one else _rows(name, watch)
-        rows = _write(form, batches, names, output, None if one else name)
+        rows = _write(form, watched(inputs, watch), output, None if one else name)
+    names = inputs.names
     named = f"{output}.names" if len(names) else None
+    if named:
+        _write_names(names, named)
     if as_json:
         written = {"output": output, "names": named, "features": len(names)}
         show.print_json({"files": files, "rows": rows, **written})
@@ -125,24 +127,14 @@ def _is_file(name: str) -> bool:
     return name == "-" or os.path.exists(name)
 
 
-def _rows(path: str, watch: Watch) -> Iterator[Batch]:
-    inputs, rows = Inputs([path]), 0
-    for batch in inputs.batches():
-        yield batch
-        rows += len(batch)
-        watch(rows, inputs.fraction())
+def _write(form: str, batches: Iterator[Batch], output: str, source: str | None) -> int:
+    written = kept if form == "cache" else _as_libsvm
+    return sum(len(batch) for batch in written(output, batches, source))
 
 
-def _write(
-    form: str, batches: Iterator[Batch], names: Names, output: str, source: str | None
-) -> int:
-    """Once all rows are known, their names."""
-    kept = cache.kept if form == "cache" else _as_libsvm
-    rows = sum(len(batch) for batch in kept(output, batches, source))
-    if len(names):
-        with written_whole(f"{output}.names") as beside, beside.open("wb") as out:
-            out.writelines(format_names(names))
-    return rows
+def _write_names(names: Names, path: str) -> None:
+    with written_whole(path) as beside, beside.open("wb") as out:
+        out.writelines(format_names(names))
 
 
 def _as_libsvm(path: str, batches: Iterator[Batch], source: str | None) -> Iterator[Batch]:

@@ -13,14 +13,13 @@ from typing import Any
 import click
 
 from pqrlearn.cli import options, show
-from pqrlearn.cli.inputs import Inputs
 from pqrlearn.cli.inspect import strongest
 from pqrlearn.datasets.clicks import ClickStream
 from pqrlearn.hyper import AdaGrad, Ftrl
 from pqrlearn.learners import FM, LR, PQR, DiFacto, Learner
 from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import Pass, evaluate, learn
-from pqrlearn.readers import read_names
+from pqrlearn.readers import read, read_names
 from pqrlearn.separation import Counts
 
 ORDERS = {100: 0.1, 450: 0.05, 2000: 0.05}
@@ -147,9 +146,9 @@ def _run(make: Make, title: str, seed: int, train: str, test: str, quiet: bool) 
 
 
 def _pass(run: Any, title: str, learner: Learner, path: str, quiet: bool) -> Pass:
-    inputs = Inputs([path], loss=learner.loss)
+    inputs = read(path, loss=learner.loss)
     with show.progress(title, inputs.fraction, quiet=quiet) as watch:
-        result: Pass = run(learner, inputs.batches(), watch)
+        result: Pass = run(learner, inputs, watch)
     return result
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from pqrlearn.cli import options, show
-from pqrlearn.cli.inputs import Inputs
 from pqrlearn.learners import load
 from pqrlearn.progressive import evaluate as run
 from pqrlearn.progressive import finite
+from pqrlearn.readers import read
 
 
 @click.command(short_help="Measure a model on rows with labels.")
@@ -29,9 +29,10 @@ def evaluate(
     if bad_rows:
         raise click.UsageError("--bad-rows belongs to pqr train")
     learner = load(model_path)
-    inputs = Inputs(files, loss=learner.loss, on_bad_row=on_bad_row)
+    inputs = read(files, loss=learner.loss, on_bad_row=on_bad_row)
+    inputs.use_names(learner.names, learner.next_feature)
     with show.progress("evaluating", inputs.fraction, quiet=quiet or as_json) as watch:
-        result = run(learner, inputs.batches(), watch, skip_refused=on_bad_row == "skip")
+        result = run(learner, inputs, watch, skip_refused=on_bad_row == "skip")
     show.note_bad_rows(inputs, result)
     if as_json:
         figures = {**finite(result.figures), "seconds": result.seconds}

@@ -11,10 +11,10 @@ import click
 import numpy as np
 
 from pqrlearn.cli import options, show
-from pqrlearn.cli.inputs import Inputs
 from pqrlearn.errors import HyperError, RefusedRow
 from pqrlearn.files import written_whole
 from pqrlearn.learners import Learner, load
+from pqrlearn.readers import Inputs, read
 from pqrlearn.rows import Batch, FloatArray
 
 
@@ -43,7 +43,8 @@ def predict(
         raise click.UsageError("--bad-rows belongs to pqr train")
     learner = load(model_path)
     values = _values(learner, output)
-    inputs = Inputs(files, on_bad_row=on_bad_row)
+    inputs = read(files, on_bad_row=on_bad_row)
+    inputs.use_names(learner.names, learner.next_feature)
     with _opened(to) as file:
         refused = _write(inputs, values, file, skip_refused=on_bad_row == "skip")
     without = inputs.bad_rows + refused
@@ -81,7 +82,7 @@ def _write(
 ) -> int:
     """One line per row; returns how many rows have none because the model refuses them."""
     refused = 0
-    for whole in inputs.batches():
+    for whole in inputs:
         batch = whole
         while len(batch):
             try:

@@ -11,9 +11,9 @@ from pqrlearn import datasets, plots
 from pqrlearn.cli import options, show
 from pqrlearn.hyper import INTERACTION_SCALE, OPTIMIZERS, Ftrl, FtrlGeneral, Ogd, Optimizer
 from pqrlearn.paper.regret import TITLES, TOLERANCE, Game, Point, measure, panels, tables
-from pqrlearn.readers import Names
+from pqrlearn.readers import at_most
 from pqrlearn.rows import Batch
-from pqrlearn.separation import Counts, at_most
+from pqrlearn.separation import Counts
 
 ROWS = 20_000
 
@@ -95,7 +95,7 @@ def regret(name: str, as_json: bool, **given: Any) -> None:
     data = datasets.get(name)
     with show.steps(f"regret on {name}", quiet=given["quiet"] or as_json) as step:
         step(0.0, "reading")
-        batch = Batch.joined(at_most(data.batches(Names()), given["rows"] or data.rows))
+        batch = Batch.joined(at_most(data.read(), given["rows"] or data.rows))
         counts = Counts.of(batch)
         scale = None if given["interaction_scale"] == "none" else given["interaction_scale"]
         game = Game(counts.separate(order=given["order"]), data.loss, given["radius"], scale)

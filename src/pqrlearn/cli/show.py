@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from pqrlearn.cli.inputs import Inputs
 from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import Pass
+from pqrlearn.readers import Inputs
 
 Fraction = Callable[[], float | None]
 
@@ -28,7 +28,7 @@ def note(message: str) -> None:
 def note_bad_rows(inputs: Inputs, result: Pass) -> None:
     """Says how many rows were left out, and why the first of them."""
     bad = inputs.bad_rows + len(result.refused)
-    for error in [*inputs.first_bad(), *map(str, result.refused)][:3]:
+    for error in [*inputs.first_bad, *result.refused][:3]:
         note(f"skipped {error}")
     if bad:
         note(f"{bad:,} bad rows were left out" if bad > 1 else "1 bad row was left out")

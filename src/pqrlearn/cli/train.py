@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import chain
 from os.path import samefile
 from pathlib import Path
 from typing import IO, Any
@@ -15,18 +14,16 @@ from typing import IO, Any
 import click
 
 from pqrlearn import hyper
-from pqrlearn.cache import is_cache
 from pqrlearn.checkpoint import Progress, cut, skip
 from pqrlearn.cli import options, show
 from pqrlearn.cli.choose import new_learner, refuse_contradictions
-from pqrlearn.cli.inputs import Inputs
 from pqrlearn.files import check_writable, room_beside
 from pqrlearn.learners import LEARNERS, PQR, load
 from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import Pass, finite, learn, peak_memory
-from pqrlearn.readers import format_batch
+from pqrlearn.readers import Inputs, Reader, at_most, format_batch, open_reader
 from pqrlearn.rows import Batch
-from pqrlearn.separation import Counts, Separation, at_most, enterable, first_rows
+from pqrlearn.separation import Counts, Separation
 
 EVERY = 1_000_000
 """Rows from one checkpoint to the next."""
@@ -101,40 +98,37 @@ class _Run:
         self.every = given["every"] or EVERY
         self.results: dict[int, Pass] = {}  # by number of the pass, from 1
         self.counted: tuple[Counts, float] | None = None
-        self._buffered: list[Batch] = []
-        self._rest: Iterator[Batch] = iter(())
         self._room: Any = None  # for pairs, made ready while features are counted
         resumed = load(given["resume"]) if given["resume"] else None
         if resumed is not None:
             refuse_contradictions(resumed, given)
-        self.progress = self._start(files, resumed.progress if resumed else None)
+        self.loss = resumed.loss if resumed else given["loss"] or "logistic"
+        self.inputs = Inputs([self._opened(path, given["on_bad_row"]) for path in files])
+        self.progress = self._start(resumed.progress if resumed else None)
         self.start = self.progress
-        loss = resumed.loss if resumed else given["loss"] or "logistic"
+        if self.progress.passes > 1:
+            self.inputs.keep_in(stack.enter_context(room_beside(Path(given["output"]))))
         self._keep_bad: IO[bytes] | None = None
         if given["bad_rows"]:
             self._keep_bad = stack.enter_context(open(given["bad_rows"], "wb"))  # noqa: SIM115
-        again = self.progress.passes > 1 and not all(map(is_cache, files))
-        room = stack.enter_context(room_beside(Path(given["output"]))) if again else None
-        self.inputs = Inputs(
-            files,
-            loss=loss,
-            on_bad_row=given["on_bad_row"],
-            keep_bad=self._keep_bad,
-            room=room,
-        )
-        self.learner = resumed or new_learner(given, loss, self._separation)
+            self.inputs.keep_bad(self._keep_bad)
+        self.learner = resumed or new_learner(given, self.loss, self._separation)
+        self.inputs.use_names(self.learner.names, self.learner.next_feature)
         self._use_room()
 
-    def _start(self, files: list[str], kept: Any) -> Progress:
+    def _opened(self, path: str, on_bad_row: str) -> Reader:
+        return open_reader(path, loss=self.loss, on_bad_row=on_bad_row)
+
+    def _start(self, kept: Any) -> Progress:
         """Where to begin: at the start, or where a checkpoint has stopped."""
         if kept is None:
-            progress = Progress.of(files, self.given["passes"] or 1)
+            progress = Progress.of(self.inputs, self.given["passes"] or 1)
         else:
             progress = Progress.restored(kept, self.given["resume"])
-            progress.check_inputs(files, self.given["resume"])
+            progress.check_inputs(self.inputs, self.given["resume"])
             if self.given["passes"] not in (None, progress.passes):
                 raise click.UsageError(f"the checkpoint is of a run with {progress.passes} passes")
-        if progress.passes > 1 and "-" in files:
+        if progress.passes > 1 and "-" in self.inputs.paths:
             raise click.UsageError("--passes needs files that can be read again, not - (stdin)")
         return progress
 
@@ -146,7 +140,7 @@ class _Run:
             return Separation.load(given["separation"])
         start = time.perf_counter()
         if given["order"]:  # the most there may be; the default needs little
-            self._room = PQR.room(given["order"], self.inputs.size())
+            self._room = PQR.room(given["order"], self.inputs.bytes)
         counts = self._count()
         self.counted = counts, time.perf_counter() - start
         separation = counts.separate(order=given["order"], min_count=given["min_count"])
@@ -167,14 +161,11 @@ class _Run:
     def _count(self) -> Counts:
         """Counts a sample; what cannot be read twice is kept and learned from memory."""
         sample_rows = self.given["sample_rows"]
-        if all(enterable(path) for path in self.inputs.paths):
-            return Counts.of_files(self.inputs.paths, sample_rows, "skip", loss=self.inputs.loss)
-        self._rest = self.inputs.batches()
-        if sample_rows is None:
-            self._buffered = list(self._rest)
-            return Counts.of(self._buffered)
-        self._buffered = list(first_rows(self._rest, sample_rows))
-        return Counts.of(at_most(self._buffered, sample_rows))
+        if self.inputs.enterable:
+            readers = [self._opened(path, "skip") for path in self.inputs.paths]
+            return Counts.of_readers(readers, sample_rows)
+        head = self.inputs.head(sample_rows)
+        return Counts.of(head if sample_rows is None else at_most(head, sample_rows))
 
     def learn(self) -> None:
         skip_refused = self.given["on_bad_row"] == "skip"
@@ -204,12 +195,8 @@ class _Run:
         return bool(self.given["quiet"] or self.given["as_json"])
 
     def _batches(self) -> Iterator[Batch]:
-        """All rows still to learn: those already read for counting come from memory."""
-        batches: Iterator[Batch] = (
-            self._rest if self._buffered else self.inputs.batches(self.learner.prepared)
-        )
-        buffered, self._buffered = self._buffered, []
-        batches = chain(_emptied(buffered), batches)
+        """All rows still to learn, prepared on the thread that reads."""
+        batches = self.inputs.batches(self.learner.prepared)
         if self.progress.rows:
             batches = skip(batches, self.progress.rows)
         if self.given["checkpoint"]:
@@ -305,13 +292,6 @@ class _Run:
             ("peak memory", show.megabytes(peak_memory())),
             ("saved as", self.given["output"]),
         ]
-
-
-def _emptied(batches: list[Batch]) -> Iterator[Batch]:
-    """Lets go of each batch once it has been learned."""
-    batches.reverse()
-    while batches:
-        yield batches.pop()
 
 
 def _refuse_to_overwrite(files: tuple[str, ...], *outputs: str | None) -> None:

@@ -12,13 +12,13 @@ import numpy as np
 
 from pqrlearn import tune as tuning
 from pqrlearn.cli import options, show
-from pqrlearn.cli.inputs import Inputs
 from pqrlearn.errors import DataError
 from pqrlearn.journal import Journal
 from pqrlearn.learners import LEARNERS
 from pqrlearn.loss import loss_named
+from pqrlearn.readers import at_most, read
 from pqrlearn.rows import Batch
-from pqrlearn.separation import Counts, at_most
+from pqrlearn.separation import Counts
 
 
 @click.command(short_help="Find settings for a model on a validation part of the rows.")
@@ -106,7 +106,7 @@ def tune(files: tuple[str, ...], **given: Any) -> None:
 
 
 def _read(files: tuple[str, ...], loss: str, limit: int | None) -> Batch:
-    batches = Inputs(files, loss=loss).batches()
+    batches = read(files, loss=loss)
     return Batch.joined(batches if limit is None else at_most(batches, limit))
 
 

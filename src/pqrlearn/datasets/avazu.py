@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from pqrlearn.datasets.base import DataSet, Layout, Printed
 from pqrlearn.datasets.table import Rows, click, matching, read_columns, whole
-from pqrlearn.readers import Names, Source
+from pqrlearn.names import Names
+from pqrlearn.readers import Source
 from pqrlearn.rows import Batch
 
 IDS = ("site_id", "site_domain", "site_category", "app_id", "app_domain", "app_category")

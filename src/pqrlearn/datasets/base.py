@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,9 @@ from pathlib import Path
 from pqrlearn.datasets import store
 from pqrlearn.datasets.store import Download, Watch
 from pqrlearn.errors import DataError, PqrError
-from pqrlearn.readers import Names, Source, open_source
+from pqrlearn.files import mark
+from pqrlearn.names import Names
+from pqrlearn.readers import Inputs, Reader, Source, open_source
 from pqrlearn.rows import Batch
 
 Read = Callable[[Sequence[Source], Names], Iterator[Batch]]
@@ -27,6 +29,34 @@ class Layout:
     files: tuple[str, ...]
     read: Read
     sample: bool = False
+
+
+class LayoutReader(Reader):
+    """The files of one layout, read together."""
+
+    named = True
+
+    def __init__(self, files: Sequence[Path], read: Read) -> None:
+        super().__init__(files[0])
+        self._files, self._layout_read = list(files), read
+        self._sources: list[Source] = []
+
+    def _read(self) -> Generator[Batch, None, None]:
+        with ExitStack() as stack:
+            self._sources = [stack.enter_context(open_source(path)) for path in self._files]
+            yield from self._layout_read(self._sources, self.names)
+
+    @property
+    def bytes(self) -> int:
+        return sum(path.stat().st_size for path in self._files)
+
+    def fraction(self) -> float | None:
+        size = sum(source.size or 0 for source in self._sources)
+        done = sum(source.position for source in self._sources)
+        return done / size if size else None
+
+    def digest(self) -> str:
+        return "; ".join(mark(path) for path in self._files)
 
 
 @dataclass(frozen=True)
@@ -104,28 +134,16 @@ class DataSet:
         home, layout = self._located()
         return [home / name for name in layout.files]
 
-    def batches(self, names: Names, watch: Watch | None = None) -> Iterator[Batch]:
-        """The rows in file order, in bounded memory; `names` must be new and grows on the way."""
-        home, layout = self._located()
-        with ExitStack() as stack:
-            sources = [stack.enter_context(open_source(home / name)) for name in layout.files]
-            size = sum(source.size or 0 for source in sources)
-            rows = 0
-            for batch in layout.read(sources, names):
-                yield batch
-                rows += len(batch)
-                if watch is not None:
-                    done = sum(source.position for source in sources)
-                    watch(rows, done / size if size else None)
-        if not rows:
-            raise DataError(f"{sources[0].name}: no rows")
+    def read(self) -> Inputs:
+        """The rows in file order, in bounded memory, as `pqrlearn.read` gives those of files."""
+        return Inputs([LayoutReader(self.files(), self._located()[1].read)])
 
     def load(self, watch: Watch | None = None) -> Loaded:
-        """All of it in memory."""
-        names = Names()
-        batch = Batch.joined(self.batches(names, watch))
+        """All of it in memory; the names are apart, so that learners do not learn them."""
+        rows = self.read()
+        batch = Batch.joined(b.without_names() for b in watched(rows, watch))
         files = [path.name for path in self.files()]
-        return Loaded(batch, names, len(batch) < self.rows, files)
+        return Loaded(batch, rows.names, len(batch) < self.rows, files)
 
     def fetch(self, watch: Watch | None = None) -> None:
         """Downloads what is not there; PqrError when that takes a person, or goes wrong."""
@@ -142,11 +160,12 @@ class DataSet:
     def _located(self) -> tuple[Path, Layout]:
         found = self._found()
         if found is None:
-            raise DataError(
-                f"{self.title} is not there: pqr data get {self.name} fetches it or says how; "
-                "if you have it, let $PQRLEARN_DATA be the folder that holds "
-                f"{self.folders[0]}/{self.layouts[0].files[0]}"
+            error = DataError(
+                f"{self.title} is not there: let $PQRLEARN_DATA be the folder that holds "
+                f"{self.folders[0]}/{self.layouts[0].files[0]}, or fetch it"
             )
+            error.case = ("missing data", self.name)
+            raise error
         return found
 
     def _found(self) -> tuple[Path, Layout] | None:
@@ -155,3 +174,11 @@ class DataSet:
                 if all((home / name).is_file() for name in layout.files):
                     return home, layout
         return None
+
+
+def watched(inputs: Inputs, watch: Watch | None) -> Iterator[Batch]:
+    """All batches; `watch` is told how many rows have been read, and which share of all."""
+    for batch in inputs:
+        yield batch
+        if watch is not None:
+            watch(inputs.rows, inputs.fraction())

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from pqrlearn.datasets.base import DataSet, Layout, Printed
 from pqrlearn.datasets.table import Field, Rows, click, matching, optional, read_columns, whole
-from pqrlearn.readers import Names, Source
+from pqrlearn.names import Names
+from pqrlearn.readers import Source
 from pqrlearn.rows import Batch
 
 

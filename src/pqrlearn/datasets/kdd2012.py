@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from pqrlearn.datasets.base import DataSet, Layout, Printed
 from pqrlearn.datasets.table import Columns, Rows, matching, read_columns, shown, whole
-from pqrlearn.readers import Names, Source
+from pqrlearn.names import Names
+from pqrlearn.readers import Source
 from pqrlearn.rows import Batch
 
 NAMES = ("advertiser", "depth", "position", "query", "keyword", "title", "description", "user")

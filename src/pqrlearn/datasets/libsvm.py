@@ -14,7 +14,8 @@ from pqrlearn.datasets.base import DataSet, Layout, Printed
 from pqrlearn.datasets.criteo import CRITEO
 from pqrlearn.datasets.kdd2012 import KDD2012
 from pqrlearn.datasets.store import Download
-from pqrlearn.readers import LibsvmReader, Names, Source
+from pqrlearn.names import Names
+from pqrlearn.readers import LibsvmReader, Source
 from pqrlearn.rows import Batch
 
 PAGE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pqrlearn.datasets.base import DataSet, Layout, Printed
 from pqrlearn.datasets.store import Download
 from pqrlearn.datasets.table import Field, Label, Rows, matching, read_columns, shown
-from pqrlearn.readers import Names, Source
+from pqrlearn.names import Names
+from pqrlearn.readers import Source
 from pqrlearn.rows import Batch
 
 GENRES = (

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pqrlearn.datasets.base import DataSet
+from pqrlearn.datasets.base import DataSet, watched
 from pqrlearn.datasets.store import Watch
-from pqrlearn.readers import Names
 from pqrlearn.separation import Counts, Separation
 
 POINTS = 1000
@@ -47,10 +46,10 @@ class Statistics:
 
 def measure(data: DataSet, watch: Watch | None = None) -> Statistics:
     """Reads all of it once, in memory that grows with the features only."""
-    names, counts = Names(), Counts()
+    counts = Counts()
     nonzeros, labels = 0, 0.0
-    for batch in data.batches(names, watch):
+    for batch in watched(data.read(), watch):
         counts.add(batch)
         nonzeros += len(batch.indices)
         labels += float(batch.labels.sum())
-    return Statistics(nonzeros, labels / counts.rows, counts.separate(min_count=1).named(names))
+    return Statistics(nonzeros, labels / counts.rows, counts.separate(min_count=1))

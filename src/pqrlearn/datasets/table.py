@@ -10,11 +10,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pqrlearn.errors import RowError
-from pqrlearn.readers import Names, Source
+from pqrlearn.names import Column, Names
+from pqrlearn.readers import Source, batch_of
 from pqrlearn.readers.source import whole_lines
 from pqrlearn.rows import Batch
 
@@ -28,8 +31,6 @@ Field = Callable[[str], str]
 
 Label and Field raise a ValueError that says what is wrong with a cell.
 """
-
-_ABSENT = 0xFFFFFFFF  # sorts behind every feature
 
 
 @dataclass(frozen=True)
@@ -105,31 +106,26 @@ class Rows:
         fields: Sequence[tuple[int, Field]],
         digits: Mapping[int, str],
     ) -> None:
-        self._names, self._fields, self._digits = names, fields, digits
-        self._label_at, self._label = label
-        self._labels: dict[str, float] = {}
-        self._features: list[dict[str, int]] = [{} for _ in fields]
+        self._names, self._digits = names, digits
+        self._label = _Meaning(*label)
+        self._fields = [_Meaning(column, field) for column, field in fields]
 
     def batch(self, table: Columns) -> Batch:
         """Indices follow the order in which names appear in the file, wherever it is cut."""
         self._check_digits(table)
-        self._learn(table)
-        rows, labels = len(table), table.cells[self._label_at]
-        matrix = np.empty((rows, len(self._fields)), np.uint32)
-        for at, (column, _) in enumerate(self._fields):
-            found = map(self._features[at].__getitem__, table.cells[column])
-            matrix[:, at] = np.fromiter(found, np.uint32, rows)
-        matrix.sort(axis=1)
-        present = matrix != _ABSENT
-        indices = matrix[present]
-        return Batch(
-            np.concatenate([[0], np.cumsum(present.sum(axis=1))]),
-            indices,
-            np.ones(len(indices), np.float32),
-            np.fromiter(map(self._labels.__getitem__, labels), np.float64, rows),
-            np.ones(rows, np.float32),
-            np.arange(table.line, table.line + rows),
-            table.path,
+        meanings = [self._label, *self._fields]
+        cells = {m.column: _Cells.of(table.cells[m.column]) for m in meanings}
+        wrong = [w for at, m in enumerate(meanings) if (w := m.learn(cells[m.column], at))]
+        if wrong:
+            row, _, message = min(wrong)
+            raise table.wrong(row, message)
+        labels = np.array(self._label.of(cells[self._label.column]), np.float64)
+        return batch_of(
+            [Column(m.of(cells[m.column]), cells[m.column].codes) for m in self._fields],
+            self._names,
+            labels[cells[self._label.column].codes],
+            lines=np.arange(table.line, table.line + len(table)),
+            source=table.path,
         )
 
     def _check_digits(self, table: Columns) -> None:
@@ -139,48 +135,42 @@ class Rows:
                 row = next(row for row, cell in enumerate(cells) if not cell.isdigit())
                 raise table.wrong(row, f"{name} {shown(cells[row])} is not a whole number")
 
-    def _learn(self, table: Columns) -> None:
-        """Finds out what cells mean that are not known, in the order of the file."""
-        new = [(row, -1) for row in _first_rows(table.cells[self._label_at], self._labels)]
-        first: dict[int, list[int]] = {}  # the fields of a column know the same cells
-        for at, (column, _) in enumerate(self._fields):
-            known = self._features[at]
-            if len(known) > REMEMBERED:
-                known.clear()
-            if column not in first:
-                first[column] = _first_rows(table.cells[column], known)
-            new += [(row, at) for row in first[column]]
-        for row, at in sorted(new):
-            try:
-                self._learn_cell(table, row, at)
-            except ValueError as error:
-                raise table.wrong(row, str(error)) from None
 
-    def _learn_cell(self, table: Columns, row: int, at: int) -> None:
-        if at < 0:
-            cell = table.cells[self._label_at][row]
-            self._labels[cell] = self._label(cell)
-            return
-        column, field = self._fields[at]
-        cell = table.cells[column][row]
-        name = field(cell)
-        self._features[at][cell] = self._index(name) if name else _ABSENT
+@dataclass(frozen=True)
+class _Cells:
+    """A column by its different cells, in the order in which they appear."""
 
-    def _index(self, name: str) -> int:
-        index = self._names.find(name)
-        if index is None:
-            index = len(self._names)
-            self._names.add(index, name)
-        return index
+    distinct: list[str]
+    codes: npt.NDArray[np.int32]
+
+    @staticmethod
+    def of(cells: Sequence[str]) -> _Cells:
+        codes = {cell: code for code, cell in enumerate(dict.fromkeys(cells))}
+        found = np.fromiter(map(codes.__getitem__, cells), np.int32, len(cells))
+        return _Cells(list(codes), found)
 
 
-def _first_rows(cells: Sequence[str], known: Mapping[str, object]) -> list[int]:
-    """Where each cell that is not known stands first."""
-    new = set(cells).difference(known)
-    if not new:
-        return []
-    first = dict(zip(reversed(cells), reversed(range(len(cells))), strict=True))
-    return [first[cell] for cell in new]
+class _Meaning:
+    """What the cells of a column stand for; remembers those that it has seen."""
+
+    def __init__(self, column: int, meaning: Callable[[str], Any]) -> None:
+        self.column, self._meaning = column, meaning
+        self._known: dict[str, Any] = {}
+
+    def learn(self, cells: _Cells, at: int) -> tuple[int, int, str] | None:
+        """Finds out about cells that are not known; the first bad one is row, `at` and message."""
+        if len(self._known) > REMEMBERED:
+            self._known.clear()
+        for code, cell in enumerate(cells.distinct):
+            if cell not in self._known:
+                try:
+                    self._known[cell] = self._meaning(cell)
+                except ValueError as error:
+                    return int(np.argmax(cells.codes == code)), at, str(error)
+        return None
+
+    def of(self, cells: _Cells) -> list[Any]:
+        return [self._known[cell] for cell in cells.distinct]
 
 
 # Cells that several tables have.

@@ -1,32 +1,34 @@
-"""Readers turn files into Batches: one module per format, all with the same one verb."""
+"""Readers turn inputs into Batches: one module per format, one seam (base), one opener."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
-
 from pqrlearn.readers.ahead import ahead
+from pqrlearn.readers.base import AnyPath, Reader
+from pqrlearn.readers.cache import CacheReader
+from pqrlearn.readers.columns import batch_of
+from pqrlearn.readers.inputs import Inputs
 from pqrlearn.readers.libsvm import LibsvmReader, format_batch
-from pqrlearn.readers.names import Names, format_names, read_names
+from pqrlearn.readers.names import format_names, read_names
+from pqrlearn.readers.opener import FORMATS, open_reader, read
+from pqrlearn.readers.sample import Sample, at_most
 from pqrlearn.readers.source import Source, open_source
-from pqrlearn.rows import Batch
 
 __all__ = [
+    "FORMATS",
+    "AnyPath",
+    "CacheReader",
+    "Inputs",
     "LibsvmReader",
-    "Names",
     "Reader",
+    "Sample",
     "Source",
     "ahead",
+    "at_most",
+    "batch_of",
     "format_batch",
     "format_names",
+    "open_reader",
     "open_source",
+    "read",
     "read_names",
 ]
-
-
-class Reader(Protocol):
-    """Whatever yields Batches. Memory does not grow with the file."""
-
-    def batches(self) -> Iterator[Batch]:
-        """In file order, none of them empty; raises RowError with the line."""
-        ...

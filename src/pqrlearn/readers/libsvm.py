@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import IO, Final
+from functools import cached_property
+from typing import IO
 
 from pqrlearn import _core
-from pqrlearn.errors import HyperError, RowError
+from pqrlearn.errors import DataError, RowError
 from pqrlearn.loss import ANY_NUMBER, loss_named
-from pqrlearn.readers.source import Source, lines_between, open_source
+from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, Reader
+from pqrlearn.readers.source import Source, is_stream, lines_between, open_source
 from pqrlearn.rows import Batch
-
-KEPT_ERRORS: Final = 10
-"""How many bad rows are described; the others are counted."""
 
 _TOKEN = re.compile(rb":?[^ \t\n:#]*")
 _SHOWN_BYTES = 20
-_WAY_OUT = "; --on-bad-row skip leaves such rows out"
+_PROBES, _PROBE_BYTES = 16, 1 << 16
 
 
-class LibsvmReader:
-    """Batches of the rows of a file or Source, in file order, in bounded memory.
+class LibsvmReader(Reader):
+    """The rows of a file or Source.
 
-    Labels must fit the `loss`, if one is given, and come as it keeps them. With
-    `on_bad_row="skip"` bad rows are counted in `bad_rows`, the first few described in `first_bad`,
-    and their lines written to `keep_bad`. With `start` and `stop`, only lines that start within
-    these byte offsets of a plain file are read, and line numbers are not known.
+    Labels must fit the `loss`, if one is given, and come as it keeps them. With `start` and `stop`,
+    only lines that start within these byte offsets of a plain file are read, and line numbers are
+    not known.
     """
 
     def __init__(
         self,
-        source: Source | str | os.PathLike[str],
+        source: Source | AnyPath,
         *,
         loss: str | None = None,
         on_bad_row: str = "stop",
@@ -42,33 +40,78 @@ class LibsvmReader:
         start: int = 0,
         stop: int | None = None,
     ) -> None:
-        if on_bad_row not in ("stop", "skip"):
-            raise HyperError(f"on_bad_row={on_bad_row!r} must be 'stop' or 'skip'")
-        self._source, self._skip = source, on_bad_row == "skip"
+        super().__init__(
+            source.name if isinstance(source, Source) else source,
+            on_bad_row=on_bad_row,
+            keep_bad=keep_bad,
+        )
+        self._source = source
         self._loss = loss_named(loss or ANY_NUMBER)
-        self._keep_bad, self._chunk_bytes = keep_bad, chunk_bytes
-        self._start, self._stop = start, stop
-        self._forget()
+        self._chunk_bytes, self._start, self._stop = chunk_bytes, start, stop
+        self._used_up = False
+        self._reading: Source | None = None
+        self.lines = 0
 
-    def batches(self) -> Iterator[Batch]:
-        """In file order, none of them empty; RowError at a bad row, after the rows before it.
-
-        A path is opened anew by each call, a Source is read on from where it stands.
-        """
-        self._forget()
+    def _read(self) -> Generator[Batch, None, None]:
+        self.lines = 0
         with self._opened() as source:
+            self._reading = source
             texts = lines_between(source, self._chunk_bytes, self._start, self._stop)
             for offset, text in texts:
                 yield from self._parse(source.name, offset, text)
 
-    def _forget(self) -> None:
-        self.rows = self.lines = self.bad_rows = 0
-        self.first_bad: list[RowError] = []
-
     def _opened(self) -> AbstractContextManager[Source]:
+        """A path is opened anew each time, a Source is read on from where it stands."""
         if isinstance(self._source, Source):
             return nullcontext(self._source)
+        if self._used_up:
+            name = "<stdin>" if self.path == "-" else self.path
+            raise DataError(f"{name}: a stream can be read only once")
+        self._used_up = is_stream(self._source)
         return open_source(self._source)
+
+    def fraction(self) -> float | None:
+        source = self._reading
+        if source is None:
+            return None if self.bytes is None else 0.0
+        if source.size is None:
+            return None
+        return min(1.0, source.position / source.size) if source.size else 1.0
+
+    @cached_property
+    def enterable(self) -> bool:  # type: ignore[override]
+        if isinstance(self._source, Source) or not os.path.isfile(self._source):
+            return False  # a named pipe must not be opened twice: its writer would see it close
+        with open_source(self._source) as source:
+            return source.seekable
+
+    @cached_property
+    def size(self) -> int:  # type: ignore[override]
+        return self.bytes or 0
+
+    def estimated_rows(self) -> float:
+        """From the line ends in a few places spread over the file."""
+        seen = ends = 0
+        with open(self.path, "rb") as file:
+            for probe in range(_PROBES):
+                file.seek(probe * self.size // _PROBES)
+                block = file.read(_PROBE_BYTES)
+                seen += len(block)
+                ends += block.count(b"\n")
+        return self.size * max(ends, 1) / max(seen, 1)
+
+    def part(self, start: int, stop: int) -> LibsvmReader:
+        if not self.enterable:
+            raise self._not_enterable()
+        return LibsvmReader(
+            self._source,
+            loss=self._loss.name,
+            on_bad_row="skip" if self._skip else "stop",
+            keep_bad=self.keep_bad,
+            chunk_bytes=self._chunk_bytes,
+            start=start,
+            stop=stop,
+        )
 
     def _parse(self, name: str, offset: int, text: memoryview) -> Iterator[Batch]:
         # Only line 1 may begin with a byte order mark, and a range from the middle has no line 1.
@@ -77,7 +120,6 @@ class LibsvmReader:
             text, True, self._loss.name, first_line, self._skip
         )
         self.lines += line_count
-        self.rows += len(labels)
         errors = self._note(bad, name, offset, text)
         if len(labels):
             known = None if self._in_range else lines
@@ -96,20 +138,21 @@ class LibsvmReader:
         self.bad_rows += len(bad)
         errors = []
         for kind, line, byte, begin, length in bad:
-            if self._keep_bad is not None:
-                self._keep_bad.write(bytes(text[begin : begin + length]) + b"\n")
+            if self.keep_bad is not None:
+                self.keep_bad.write(bytes(text[begin : begin + length]) + b"\n")
             if len(self.first_bad) < KEPT_ERRORS:
                 message = self._describe(kind, text[begin + byte - 1 : begin + length])
-                errors.append(self._locate(message, name, line, byte, offset + begin))
-                self.first_bad.append(errors[-1])
+                error = self._locate(message, name, line, byte, offset + begin)
+                unfit = kind == _core.LABEL_UNFIT and self._loss.name != ANY_NUMBER
+                error.case = ("unfit label",) if unfit else ("bad row",)
+                errors.append(error)
+                self.first_bad.append(error)
         return errors
 
     def _describe(self, kind: int, rest: memoryview) -> str:
         message = str(_core.BAD_ROW_MESSAGES[kind])
         if kind == _core.LABEL_UNFIT:
             message += self._loss.wants
-        if not self._skip and ";" not in message:  # a message may name its own way out
-            message += _WAY_OUT
         return message.replace("{}", _quoted(rest))
 
     def _locate(self, message: str, name: str, line: int, byte: int, offset: int) -> RowError:

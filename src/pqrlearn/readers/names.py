@@ -6,11 +6,9 @@ import os
 from collections.abc import Iterator
 from itertools import chain
 
-from pqrlearn._core import Names
 from pqrlearn.errors import RowError
+from pqrlearn.names import Names
 from pqrlearn.readers.source import open_source, whole_lines
-
-__all__ = ["Names", "format_names", "read_names"]
 
 
 def read_names(path: str | os.PathLike[str]) -> Names:

@@ -9,8 +9,9 @@ when it is read: a cache may be larger than memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import closing
+from copy import copy
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,6 +22,7 @@ from pqrlearn.errors import DataError, ModelFileError, RowError
 from pqrlearn.files import mark, written_whole
 from pqrlearn.hyper import check_whole
 from pqrlearn.loss import loss_named
+from pqrlearn.readers.base import Reader
 from pqrlearn.rows import Batch
 
 KIND = "cache"
@@ -39,7 +41,7 @@ _ONES = ("values", "weights")
 
 def kept(
     path: str | os.PathLike[str], batches: Iterable[Batch], source: str | None = None
-) -> Iterator[Batch]:
+) -> Generator[Batch, None, None]:
     """The same batches; once all have been taken, they are kept at `path`. In bounded memory.
 
     `source` is the file they come from.
@@ -104,25 +106,29 @@ class _Columns:
         return columns | {modelfile.BLOCKS: (np.uint64, self._digests_path)}
 
 
-def is_cache(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins like one; text cannot."""
-    if not os.path.isfile(path):
-        return False
-    with open(path, "rb") as file:
-        head = file.read(9)
-    return len(head) == 9 and head[8:] == b"{" and int.from_bytes(head[:8], "little") < 1 << 27
+def looks_like_a_cache(head: bytes) -> bool:
+    """Whether the first bytes of a file are those of one; text cannot begin like that."""
+    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 1 << 27
 
 
-class CacheReader:
-    """Batches of the rows of a cache, in order. Has no bad rows: those were left out or refused.
+class CacheReader(Reader):
+    """The rows of a cache. It has no bad rows: those were left out or refused when it was made.
 
     Labels must fit the `loss`, if one is given, and come as it keeps them.
     """
 
-    bad_rows = 0
-    first_bad: tuple[RowError, ...] = ()
+    ready = True
+    enterable = True
 
-    def __init__(self, path: str | os.PathLike[str], *, loss: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        loss: str | None = None,
+        on_bad_row: str = "stop",
+        keep_bad: IO[bytes] | None = None,
+    ) -> None:
+        super().__init__(path, on_bad_row=on_bad_row, keep_bad=keep_bad)
         self._path = str(path)
         self._loss = None if loss is None else loss_named(loss)
         try:
@@ -132,7 +138,7 @@ class CacheReader:
         if kind != KIND:
             raise DataError(f"{path}: a {kind} of pqrlearn, not rows")
         try:
-            self.rows = self._checked(settings)
+            self.size = self._checked(settings)
             self._block_rows = check_whole(
                 "block_rows", settings.get("block_rows", BATCH_ROWS), least=1, most=_MOST_BATCH_ROWS
             )
@@ -140,7 +146,7 @@ class CacheReader:
         except (KeyError, ValueError, TypeError) as error:
             raise DataError(f"{path}: a damaged cache ({error})") from None
         self._refuse_stale(settings["source"])
-        self._size, self._done = os.path.getsize(path), 0
+        self._start, self._stop, self._done = 0, self.size, 0
         self._ones = np.ones(0, np.float32)  # what is left out of the file, for all Batches
 
     def _checked(self, settings: dict[str, Any]) -> int:
@@ -163,7 +169,7 @@ class CacheReader:
             return {}
         digests = modelfile.tensor(self._tensors, modelfile.BLOCKS, np.uint64, 1)
         columns = [name for name in _COLUMNS if name in self._tensors]
-        blocks = -(-self.rows // self._block_rows)
+        blocks = -(-self.size // self._block_rows)
         return dict(zip(columns, digests.reshape(blocks, len(columns)).T, strict=True))
 
     def _refuse_stale(self, source: Any) -> None:
@@ -171,30 +177,34 @@ class CacheReader:
             return
         beside = Path(self._path).parent / str(source["name"])
         if beside.is_file() and mark(beside) != source["mark"]:
-            raise DataError(
-                f"{self._path}: {beside} has changed since this cache was made of it; "
-                f"make it anew with pqr data convert {beside} --to cache -o {self._path}"
-            )
+            error = DataError(f"{self._path}: {beside} has changed since this cache was made of it")
+            error.case = ("stale cache", str(beside), self._path)
+            raise error
 
-    @property
-    def position(self) -> int:
-        """How much of the file has been used, in bytes."""
-        return self._size * self._done // max(self.rows, 1)
+    def fraction(self) -> float:
+        return (self._done - self._start) / max(self._stop - self._start, 1)
 
-    def batches(self, start: int = 0, stop: int | None = None) -> Iterator[Batch]:
-        """The rows from `start` to before `stop`, no Batch with rows of two blocks."""
-        end = self.rows if stop is None else min(stop, self.rows)
-        first = start
-        while first < end:
+    def estimated_rows(self) -> float:
+        return self.size
+
+    def part(self, start: int, stop: int) -> CacheReader:
+        part = copy(self)
+        part._start, part._stop = start, min(stop, self.size)
+        return part
+
+    def _read(self) -> Generator[Batch, None, None]:
+        """No Batch has rows of two blocks."""
+        first = self._start
+        while first < self._stop:
             block = first // self._block_rows
-            last = min((block + 1) * self._block_rows, end)
+            last = min((block + 1) * self._block_rows, self._stop)
             self._check_block(block)
             yield self._batch(first, last)
             self._done = first = last
 
     def _check_block(self, block: int) -> None:
         first = block * self._block_rows
-        last = min(first + self._block_rows, self.rows)
+        last = min(first + self._block_rows, self.size)
         for name, digests in self._digests.items():  # indptr first: it says where entries lie
             begin, end = first, last
             if name == "indptr":
@@ -204,7 +214,7 @@ class CacheReader:
             if modelfile.digest_of(self._tensors[name][begin:end]).value() != digests[block]:
                 raise DataError(
                     f"{self._path}: the file is damaged: the digest of rows {first + 1} to {last} "
-                    f"does not match their {name}; make it again with pqr data convert --to cache"
+                    f"does not match their {name}; make it again"
                 )
 
     def _batch(self, first: int, last: int) -> Batch:
@@ -213,7 +223,7 @@ class CacheReader:
         if not 0 <= begin <= end <= len(self._tensors["indices"]):
             raise RowError("indptr leaves the file", path=self._path)
         try:
-            return Batch(
+            return Batch._owned(
                 indptr - begin,
                 self._tensors["indices"][begin:end],
                 self._part("values", begin, end),

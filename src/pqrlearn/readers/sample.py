@@ -1,0 +1,68 @@
+"""A few rows of inputs that have many: the first ones, or parts spread over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pqrlearn.hyper import check_whole
+from pqrlearn.names import Names
+from pqrlearn.readers.base import Reader
+from pqrlearn.rows import Batch
+
+_PARTS = 64  # of an input too large to be read whole
+
+
+class Sample:
+    """About so many rows of some inputs: all, or parts spread evenly over those with more.
+
+    Of inputs that cannot be entered in the middle (stdin, compressed files) the first rows.
+    """
+
+    def __init__(self, readers: Sequence[Reader], rows: int | None) -> None:
+        self._readers, self._most = list(readers), None
+        if rows is None:
+            return
+        check_whole("sample_rows", rows, least=1)
+        if not all(reader.enterable for reader in readers):
+            self._most = rows
+            return
+        estimated = sum(reader.estimated_rows() for reader in readers)
+        if estimated > 1.5 * rows:  # the estimate may be off: when in doubt, read all
+            self._readers = [p for reader in readers for p in _spread(reader, rows / estimated)]
+
+    def batches(self) -> Iterator[Batch]:
+        names = Names()
+        batches = (batch for reader in self._readers for batch in reader.batches(names))
+        return batches if self._most is None else at_most(batches, self._most)
+
+    @property
+    def bad_rows(self) -> int:
+        return sum(reader.bad_rows for reader in self._readers)
+
+
+def _spread(reader: Reader, share: float) -> Iterator[Reader]:
+    """Parts spread evenly over an input, which together hold about `share` of it."""
+    size = reader.size
+    length = max(1, round(share * size / _PARTS))
+    for part in range(_PARTS):
+        start = part * size // _PARTS
+        yield reader.part(start, min(size, start + length))
+
+
+def first_rows(batches: Iterable[Batch], rows: int | None) -> Iterator[Batch]:
+    """Whole batches until at least `rows` rows have passed."""
+    passed = 0
+    for batch in batches:
+        yield batch
+        passed += len(batch)
+        if rows is not None and passed >= rows:
+            return
+
+
+def at_most(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
+    """The first `rows` rows. The last batch is cut: how a pipe hands out bytes must not matter."""
+    for batch in batches:
+        yield batch if len(batch) <= rows else batch.part(0, rows)
+        rows -= len(batch)
+        if rows <= 0:
+            return
