@@ -41,12 +41,10 @@ class Table(Reader):
     """Rows of named cells, in blocks of some size."""
 
     named = True
-    enterable = True
 
     def __init__(self, rows: list[Cells], block: int, start: int = 0) -> None:
         super().__init__("table")
         self._cells, self._block, self._start = rows, block, start
-        self.size = len(rows)
 
     def _read(self) -> Generator[Batch, None, None]:
         for start in range(0, len(self._cells), self._block):
@@ -56,6 +54,14 @@ class Table(Reader):
                 self.names,
                 labels=[label(self._start + start + at) for at in range(len(rows))],
             )
+
+    @property
+    def enterable(self) -> bool:
+        return True
+
+    @property
+    def size(self) -> int:
+        return len(self._cells)
 
     def estimated_rows(self) -> float:
         return self.size
@@ -373,6 +379,21 @@ def test_several_inputs_of_several_formats_are_read_one_after_the_other(tmp_path
         assert Batch.joined(rows).digest() == Batch.joined([ROWS] * 3).digest()
         assert rows.fraction() == 1.0
     assert rows.digest() == read(paths).digest() != read(paths[:2]).digest()
+
+
+def test_progress_and_bad_rows_are_those_of_the_current_pass(tmp_path: Path) -> None:
+    path = tmp_path / "rows.svm"
+    path.write_text("1 1:1\n1 x\n")
+    rows = read([path] * 20, on_bad_row="skip")
+    assert len(Batch.joined(rows)) == rows.bad_rows == 20
+    second = rows.batches()
+    next(second)
+    share = rows.fraction()
+    assert share is not None
+    assert share < 0.5  # the thread reads a few batches ahead
+    assert rows.bad_rows < 10
+    list(second)
+    assert (rows.rows, rows.bad_rows, rows.fraction()) == (20, 20, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """What features are called: the dictionary of names, and columns whose cells are names.
 
 New names are numbered by first appearance, row by row, and within a row in the order of the
-columns. So numbers do not depend on how rows are cut into blocks.
+columns. So numbers do not depend on how rows are cut into blocks. A dict has no order of fields:
+learners number the new names of such a row in order of name, once it has taught them something.
 """
 
 from __future__ import annotations

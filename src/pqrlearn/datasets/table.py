@@ -114,7 +114,7 @@ class Rows:
         """Indices follow the order in which names appear in the file, wherever it is cut."""
         self._check_digits(table)
         meanings = [self._label, *self._fields]
-        cells = {m.column: _Cells.of(table.cells[m.column]) for m in meanings}
+        cells = {at: _Cells.of(table.cells[at]) for at in {m.column for m in meanings}}
         wrong = [w for at, m in enumerate(meanings) if (w := m.learn(cells[m.column], at))]
         if wrong:
             row, _, message = min(wrong)

@@ -11,6 +11,7 @@ from typing import IO, ClassVar, Final
 from pqrlearn.errors import DataError, HyperError, RowError
 from pqrlearn.files import mark
 from pqrlearn.names import Names
+from pqrlearn.readers.source import is_file
 from pqrlearn.rows import Batch
 
 KEPT_ERRORS: Final = 10
@@ -31,10 +32,6 @@ class Reader(ABC):
     """Whether the format has names for features; others number them."""
     ready: ClassVar[bool] = False
     """Whether rows are stored as they are in memory, so that reading again costs little."""
-    enterable: bool = False
-    """Whether `part` works; otherwise only the first rows can be had without reading all."""
-    size: int = 0
-    """What parts are cut by, where it is enterable: bytes of text, rows of a cache."""
 
     def __init__(
         self, path: AnyPath, *, on_bad_row: str = "stop", keep_bad: IO[bytes] | None = None
@@ -70,7 +67,7 @@ class Reader(ABC):
     @property
     def bytes(self) -> int | None:
         """Its size on disk; None when that is unknown."""
-        return os.path.getsize(self.path) if os.path.isfile(self.path) else None
+        return os.path.getsize(self.path) if is_file(self.path) else None
 
     def fraction(self) -> float | None:
         """How much of it has been read, from 0 to 1; None when that is unknown."""
@@ -79,6 +76,18 @@ class Reader(ABC):
     def digest(self) -> str:
         """What the input is known by: the same for the same content; "stream" for a stream."""
         return mark(self.path)
+
+    # -- reading a part of it, as counting does -----------------------------------
+
+    @property
+    def enterable(self) -> bool:
+        """Whether `part` works; otherwise only the first rows can be had without reading all."""
+        return False
+
+    @property
+    def size(self) -> int:
+        """What parts are cut by, where it is enterable: bytes of text, rows of a cache."""
+        raise self._not_enterable()
 
     def estimated_rows(self) -> float:
         """About how many rows it has, where it is enterable."""

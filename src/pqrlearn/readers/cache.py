@@ -118,7 +118,6 @@ class CacheReader(Reader):
     """
 
     ready = True
-    enterable = True
 
     def __init__(
         self,
@@ -138,7 +137,7 @@ class CacheReader(Reader):
         if kind != KIND:
             raise DataError(f"{path}: a {kind} of pqrlearn, not rows")
         try:
-            self.size = self._checked(settings)
+            self._rows = self._checked(settings)
             self._block_rows = check_whole(
                 "block_rows", settings.get("block_rows", BATCH_ROWS), least=1, most=_MOST_BATCH_ROWS
             )
@@ -146,7 +145,7 @@ class CacheReader(Reader):
         except (KeyError, ValueError, TypeError) as error:
             raise DataError(f"{path}: a damaged cache ({error})") from None
         self._refuse_stale(settings["source"])
-        self._start, self._stop, self._done = 0, self.size, 0
+        self._start, self._stop, self._done = 0, self._rows, 0
         self._ones = np.ones(0, np.float32)  # what is left out of the file, for all Batches
 
     def _checked(self, settings: dict[str, Any]) -> int:
@@ -169,7 +168,7 @@ class CacheReader(Reader):
             return {}
         digests = modelfile.tensor(self._tensors, modelfile.BLOCKS, np.uint64, 1)
         columns = [name for name in _COLUMNS if name in self._tensors]
-        blocks = -(-self.size // self._block_rows)
+        blocks = -(-self._rows // self._block_rows)
         return dict(zip(columns, digests.reshape(blocks, len(columns)).T, strict=True))
 
     def _refuse_stale(self, source: Any) -> None:
@@ -184,8 +183,16 @@ class CacheReader(Reader):
     def fraction(self) -> float:
         return (self._done - self._start) / max(self._stop - self._start, 1)
 
+    @property
+    def enterable(self) -> bool:
+        return True
+
+    @property
+    def size(self) -> int:
+        return self._rows
+
     def estimated_rows(self) -> float:
-        return self.size
+        return self._rows
 
     def part(self, start: int, stop: int) -> CacheReader:
         part = copy(self)
@@ -204,7 +211,7 @@ class CacheReader(Reader):
 
     def _check_block(self, block: int) -> None:
         first = block * self._block_rows
-        last = min(first + self._block_rows, self.size)
+        last = min(first + self._block_rows, self._rows)
         for name, digests in self._digests.items():  # indptr first: it says where entries lie
             begin, end = first, last
             if name == "indptr":

@@ -33,6 +33,7 @@ class Inputs:
             raise HyperError("- (stdin) can be read only once")
         self.names = Names()
         self._known, self._next_feature = self.names, 0
+        self._begun: list[Reader] = []  # in this pass
         self._cache: Path | None = None
         self._again: CacheReader | None = None
         self._head: list[Batch] = []
@@ -97,7 +98,9 @@ class Inputs:
     def _read_inputs(self) -> Iterator[Batch]:
         if any(reader.named for reader in self.readers):
             self.names = copied(self._known, self._next_feature)
+        self._begun = []
         for reader in self.readers:
+            self._begun.append(reader)
             yield from reader.batches(self.names)
         for reader in self.readers:
             reader.keep_bad = None  # a second pass meets the same bad rows again
@@ -115,15 +118,17 @@ class Inputs:
 
     @property
     def rows(self) -> int:
-        return sum(reader.rows for reader in self.readers)
+        """How many good rows the last pass over the inputs has read, so far."""
+        return sum(reader.rows for reader in self._begun)
 
     @property
     def bad_rows(self) -> int:
-        return sum(reader.bad_rows for reader in self.readers)
+        """How many rows it has left out."""
+        return sum(reader.bad_rows for reader in self._begun)
 
     @property
     def first_bad(self) -> list[RowError]:
-        return [error for reader in self.readers for error in reader.first_bad]
+        return [error for reader in self._begun for error in reader.first_bad]
 
     @property
     def bytes(self) -> int:
@@ -135,7 +140,9 @@ class Inputs:
         readers = self.readers if self._again is None else [self._again]
         done = total = 0.0
         for reader in readers:
-            size, share = reader.bytes, reader.fraction()
+            size = reader.bytes
+            begun = reader is self._again or reader in self._begun
+            share = reader.fraction() if begun else 0.0
             if size is None or share is None:
                 return None
             done, total = done + size * share, total + size

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +12,7 @@ from pqrlearn import _core
 from pqrlearn.errors import DataError, RowError
 from pqrlearn.loss import ANY_NUMBER, loss_named
 from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, Reader
-from pqrlearn.readers.source import Source, is_stream, lines_between, open_source
+from pqrlearn.readers.source import Source, is_file, is_stream, lines_between, open_source
 from pqrlearn.rows import Batch
 
 _TOKEN = re.compile(rb":?[^ \t\n:#]*")
@@ -72,33 +71,31 @@ class LibsvmReader(Reader):
 
     def fraction(self) -> float | None:
         source = self._reading
-        if source is None:
-            return None if self.bytes is None else 0.0
-        if source.size is None:
+        if source is None or source.size is None:
             return None
         return min(1.0, source.position / source.size) if source.size else 1.0
 
     @cached_property
-    def enterable(self) -> bool:  # type: ignore[override]
-        if isinstance(self._source, Source) or not os.path.isfile(self._source):
+    def enterable(self) -> bool:
+        if isinstance(self._source, Source) or not is_file(self._source):
             return False  # a named pipe must not be opened twice: its writer would see it close
         with open_source(self._source) as source:
             return source.seekable
 
-    @cached_property
-    def size(self) -> int:  # type: ignore[override]
+    @property
+    def size(self) -> int:
         return self.bytes or 0
 
     def estimated_rows(self) -> float:
         """From the line ends in a few places spread over the file."""
-        seen = ends = 0
+        seen, ends, size = 0, 0, self.size
         with open(self.path, "rb") as file:
             for probe in range(_PROBES):
-                file.seek(probe * self.size // _PROBES)
+                file.seek(probe * size // _PROBES)
                 block = file.read(_PROBE_BYTES)
                 seen += len(block)
                 ends += block.count(b"\n")
-        return self.size * max(ends, 1) / max(seen, 1)
+        return size * max(ends, 1) / max(seen, 1)
 
     def part(self, start: int, stop: int) -> LibsvmReader:
         if not self.enterable:

@@ -11,6 +11,7 @@ from pqrlearn.readers.base import AnyPath, Reader
 from pqrlearn.readers.cache import CacheReader, looks_like_a_cache
 from pqrlearn.readers.inputs import Inputs
 from pqrlearn.readers.libsvm import LibsvmReader
+from pqrlearn.readers.source import is_file
 
 FORMATS: dict[str, type[LibsvmReader | CacheReader]] = {
     "cache": CacheReader,
@@ -38,7 +39,7 @@ def open_reader(
 
 
 def _format_of(path: AnyPath) -> str:
-    if not os.path.isfile(path):  # a pipe must not be opened twice: its writer would see it close
+    if not is_file(path):  # a pipe must not be opened twice: its writer would see it close
         return "libsvm"
     try:
         with open(path, "rb") as file:

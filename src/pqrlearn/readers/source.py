@@ -35,6 +35,11 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     return Source(file, name, status.st_size if stat.S_ISREG(status.st_mode) else None)
 
 
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """Whether it is a regular file; "-" is stdin, whatever lies in the folder."""
+    return path != "-" and os.path.isfile(path)
+
+
 def is_stream(path: str | os.PathLike[str]) -> bool:
     """Whether it is stdin or a pipe, which can be read only once."""
     return path == "-" or (os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode))
