@@ -470,6 +470,10 @@ def test_the_command_adds_the_way_out_that_it_has(tmp_path: Path) -> None:
         "; --loss squared takes any number"
     )
     assert failure(3, "evaluate", "-m", tmp_path / "model", path).endswith(hint)
+    said = failure(4, "train", path, "-o", tmp_path / "m", "--separation", tmp_path / "model")
+    assert said.endswith("model: a lr model, not a separation; pqr separate writes one")
+    said = failure(3, "data", "stats", "criteo", env={**os.environ, "PQRLEARN_DATA": str(tmp_path)})
+    assert said.endswith(", or fetch it; pqr data get criteo fetches it or says how")
 
 
 # Rows prepared before their turn.

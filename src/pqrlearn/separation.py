@@ -112,7 +112,9 @@ class Separation:
     def load(path: AnyPath) -> Separation:
         kind, settings, tensors = modelfile.read(path)
         if kind != KIND:
-            raise NotAModel(f"{path}: a {kind} model, not a separation")
+            error = NotAModel(f"{path}: a {kind} model, not a separation")
+            error.case = ("not a separation",)
+            raise error
         try:
             return Separation.restored(settings, tensors, names_from(tensors))
         except (KeyError, ValueError, TypeError) as error:

@@ -33,6 +33,7 @@ WAYS_OUT = {
     "bad row": "--on-bad-row skip leaves such rows out",
     "unfit label": "--loss squared takes any number",
     "missing data": "pqr data get {} fetches it or says how",
+    "not a separation": "pqr separate writes one",
     "stale cache": "make it anew with pqr data convert {} --to cache -o {}",
 }
 """What the command knows to do about an error of the library, by its `case`."""
