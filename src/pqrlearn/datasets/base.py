@@ -177,8 +177,10 @@ class DataSet:
 
 
 def watched(inputs: Inputs, watch: Watch | None) -> Iterator[Batch]:
-    """All batches; `watch` is told how many rows have been read, and which share of all."""
+    """All batches; `watch` is told how many rows are done, and which share of all is read."""
+    rows = 0
     for batch in inputs:
         yield batch
+        rows += len(batch)  # not those of the inputs: their thread is ahead
         if watch is not None:
-            watch(inputs.rows, inputs.fraction())
+            watch(rows, inputs.fraction())
