@@ -20,8 +20,8 @@ import numpy as np
 import pqrlearn
 from benchmarks.machine import commit, machine
 from pqrlearn import LR, PQR, Batch, Counts, Separation, modelfile
-from pqrlearn.cache import CacheReader, kept
-from pqrlearn.readers import ahead
+from pqrlearn.readers import CacheReader, ahead
+from pqrlearn.readers.cache import kept
 
 TURNS = 31
 WIDTH = 20

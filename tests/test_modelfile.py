@@ -19,9 +19,10 @@ import pytest
 
 import pqrlearn
 from pqrlearn import FM, LR, PQR, QR, AdaGrad, Batch, DiFacto, Ftrl, Separation, modelfile
-from pqrlearn.cache import CacheReader, kept
 from pqrlearn.errors import Corrupt, ModelFileError, NotAModel, RowError, WrongVersion
 from pqrlearn.learners import Learner
+from pqrlearn.readers import CacheReader
+from pqrlearn.readers.cache import kept
 from strategies import nonzero_weights, random_batch
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -57,8 +57,7 @@ def copied(names: Names, next_feature: int = 0) -> Names:
     >>> number([Column(["site=a"], np.zeros(1, np.int32))], names).indices.tolist()
     [5]
     """
-    copy = Names()
-    copy.restore(*names.arrays())
+    copy = names.copy()
     copy.start_at(next_feature)
     return copy
 
