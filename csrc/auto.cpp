@@ -37,6 +37,10 @@ float unit_of(int exponent) {
   return unit;
 }
 
+// The information that a pair starts with, so that a slot that was made is never all zeros.
+constexpr float made = 1e-30f;
+bool is_made(const PairSlot& slot) { return slot.info[0] > 0.0f; }
+
 std::uint32_t key_of(std::uint32_t later, std::uint32_t earlier) { return later << 16 | earlier; }
 
 // The value of a coordinate as each expert sees it: FTRL has it divided by its scale.
@@ -45,6 +49,38 @@ PQR_ALWAYS_INLINE inline Linear8 seen_by(float x, float scaled) {
 }
 
 }  // namespace
+
+// Two pairs side by side: the experts of one, then those of the other.
+PQR_ALWAYS_INLINE inline Linear8 joined(Pair4 first, Pair4 second) {
+#if __has_builtin(__builtin_shufflevector)
+  return __builtin_shufflevector(first, second, 0, 1, 2, 3, 4, 5, 6, 7);
+#else
+  return Linear8{first[0],  first[1],  first[2],  first[3],
+                 second[0], second[1], second[2], second[3]};
+#endif
+}
+template <int which>
+PQR_ALWAYS_INLINE inline Pair4 half(Linear8 x) {
+#if __has_builtin(__builtin_shufflevector)
+  return __builtin_shufflevector(x, x, 4 * which, 4 * which + 1, 4 * which + 2, 4 * which + 3);
+#else
+  return Pair4{x[4 * which], x[4 * which + 1], x[4 * which + 2], x[4 * which + 3]};
+#endif
+}
+PQR_ALWAYS_INLINE inline Linear8 joined(const float* first, const float* second) {
+  return joined(read_as<Pair4>(first), read_as<Pair4>(second));
+}
+PQR_ALWAYS_INLINE inline void split(Linear8 both, float* first, float* second) {
+  write(first, half<0>(both));
+  write(second, half<1>(both));
+}
+PQR_ALWAYS_INLINE inline Linear8 both(float a, float b) { return joined(a - Pair4{}, b - Pair4{}); }
+PQR_ALWAYS_INLINE inline Linear8 twice(Pair4 x) { return joined(x, x); }
+template <class Pair>
+PQR_ALWAYS_INLINE inline Linear8 values_of(const Pair& first, const Pair& second, float shrink) {
+  return twice(kalman4) * both(first.x, second.x) +
+         twice(ftrl4) * (both(first.scaled, second.scaled) * shrink);
+}
 
 Auto::Auto(const AutoSettings& settings) : mixture(settings.loss), settings_(settings) {}
 
@@ -67,7 +103,7 @@ PQR_ALWAYS_INLINE inline void Auto::gather(const Row& row, const Priors& priors,
   static const LinearSlot initial{};
   work.features.resize(row.size);
   work.high.clear();
-  work.pairs.clear();
+  work.size = work.padded = 0;
   work.low_sum = 0.0;
   for (std::size_t i = 0; i < row.size; ++i) {
     Feature& feature = work.features[i];
@@ -118,34 +154,44 @@ PQR_ALWAYS_INLINE inline void Auto::pair_up(const Priors& priors, Work& work) co
     write(high.q, -read_as<Pair4>(slot.z) * v);
     high.sum = static_cast<float>(work.low_sum);
   }
-  std::size_t room = settings_.most_pairs - std::min<std::size_t>(settings_.most_pairs, pairs());
+  const std::size_t all = work.high.size() * (work.high.size() - 1) / 2;
+  if (work.pairs.size() < all + 1) work.pairs.resize(all + 1);
+  work.fresh.clear();
+  work.fresh.reserve(all + 1);  // pointers to its slots are kept
+  Pair* next = work.pairs.data();
+  std::size_t room = settings_.most_pairs - std::min(settings_.most_pairs, pair_count_);
   for (std::size_t b = 1; b < work.high.size(); ++b) {
     const High& later = work.high[b];
     for (std::size_t a = 0; a < b; ++a) {
       High& earlier = work.high[a];
-      const std::uint32_t key = key_of(later.rank, earlier.rank);
-      PairSlot* const slot = pairs_.find(key);
-      if (!slot && room == 0) {
-        earlier.sum += later.x * later.inverse;
-        continue;
-      }
-      Pair& pair = work.pairs.emplace_back();
-      pair.key = key;
-      pair.slot = slot;
-      pair.square = earlier.square * later.square;
-      const float x = earlier.x * later.x;
-      write(pair.x, kalman4 * x + ftrl4 * (x * (earlier.inverse * later.inverse)));
-      Pair4 lambda = prior * pair.square + ridge;
-      if (slot) {
-        lambda += read_as<Pair4>(slot->info);
-      } else {
+      auto* slot = const_cast<PairSlot*>(pairs_.find(earlier.rank, later.rank));
+      const float square = earlier.square * later.square, x = earlier.x * later.x;
+      if (!slot || !is_made(*slot)) {
+        if (room == 0) {
+          earlier.sum += later.x * later.inverse;
+          continue;
+        }
         --room;
+        slot = &work.fresh.emplace_back();
         const Pair4 start = read_as<Pair4>(earlier.q) * (kalman4 * later.inverse + ftrl4);
-        write(pair.fresh.z, -lambda * start);
-        write(pair.fresh.info, Pair4{});
+        write(slot->z, -(prior * square + ridge) * start);
+        std::fill_n(slot->info, paired, made);
       }
-      write(pair.v, 1.0f / lambda);
+      next->slot = slot;
+      next->later = later.rank;
+      next->earlier = earlier.rank;
+      next->x = x;
+      next->scaled = x * (earlier.inverse * later.inverse);
+      next->square = square;
+      ++next;
     }
+  }
+  work.size = static_cast<std::size_t>(next - work.pairs.data());
+  work.padded = work.size + work.size % 2;
+  if (work.padded > work.size) {
+    *next = Pair{};
+    next->slot = &work.fresh.emplace_back();
+    next->square = 1.0f;
   }
 }
 
@@ -162,25 +208,29 @@ PQR_ALWAYS_INLINE inline void Auto::weigh(const Priors& priors, Work& work) cons
     margin -= read_as<Linear8>(feature.slot->z) * vx;
     variance += vx * x;
   }
-  Pair4 margins[2] = {}, variances[2] = {};
-  std::size_t interactions = work.pairs.size();
+  Linear8 margins = {}, variances = {};
+  std::size_t interactions = work.size;
   for (const High& high : work.high) interactions += high.sum != 0.0f;
   work.shrink = 1.0f / std::sqrt(static_cast<float>(std::max<std::size_t>(1, interactions)));
-  const Pair4 shrink = kalman4 + ftrl4 * work.shrink;
-  for (std::size_t p = 0; p < work.pairs.size(); ++p) {
-    Pair& pair = work.pairs[p];
-    const Pair4 x = read_as<Pair4>(pair.x) * shrink, vx = read_as<Pair4>(pair.v) * x;
-    write(pair.x, x);
-    margins[p % 2] -= read_as<Pair4>(pair.slot ? pair.slot->z : pair.fresh.z) * vx;
-    variances[p % 2] += vx * x;
+  const Linear8 prior = twice(read_as<Pair4>(priors.pair)), pair_ridge = twice(ftrl4) * ftrl_ridge;
+  for (std::size_t p = 0; p < work.padded; p += 2) {
+    Pair &first = work.pairs[p], &second = work.pairs[p + 1];
+    const Linear8 lambda = prior * both(first.square, second.square) + pair_ridge;
+    const Linear8 x = values_of(first, second, work.shrink);
+    const Linear8 v = 1.0f / (lambda + joined(first.slot->info, second.slot->info)), vx = v * x;
+    split(v, first.v, second.v);
+    margins -= joined(first.slot->z, second.slot->z) * vx;
+    variances += vx * x;
   }
+  Pair4 pair_margin = half<0>(margins) + half<1>(margins);
+  Pair4 pair_variance = half<0>(variances) + half<1>(variances);
+  const Pair4 shrink = kalman4 + ftrl4 * work.shrink;
   for (const High& high : work.high) {
     const float x = high.x * high.sum;
     const Pair4 values = (kalman4 * x + ftrl4 * (x * high.inverse)) * shrink;
-    margins[0] += read_as<Pair4>(high.q) * values;
-    variances[0] += read_as<Pair4>(high.v) * values * values;
+    pair_margin += read_as<Pair4>(high.q) * values;
+    pair_variance += read_as<Pair4>(high.v) * values * values;
   }
-  const Pair4 pair_margin = margins[0] + margins[1], pair_variance = variances[0] + variances[1];
   for (std::size_t k = 0; k < experts; ++k) {
     work.margins[k] = bias_margin(k) + static_cast<double>(margin[k]);
     work.variances[k] = 1.0 / (bias_ridge(k) + bias[k].info) + static_cast<double>(variance[k]);
@@ -214,14 +264,18 @@ void Auto::make(const Row& row, Work& work) {
     linear_.make(row.indices[i], moved);
     ++features_;
   }
-  moved = false;
-  for (Pair& pair : work.pairs) {
-    if (pair.slot) continue;
-    pair.slot = pairs_.make(pair.key, moved);
-    *pair.slot = pair.fresh;
+  if (work.fresh.size() == work.padded - work.size) return;
+  for (std::size_t p = 0; p < work.size; ++p) {
+    Pair& pair = work.pairs[p];
+    const PairSlot* const known = pairs_.find(pair.earlier, pair.later);
+    if (known && is_made(*known)) continue;
+    *pairs_.make(pair.earlier, pair.later, moved) = *pair.slot;
+    ++pair_count_;
   }
-  if (!moved) return;
-  for (Pair& pair : work.pairs) pair.slot = pairs_.find(pair.key);
+  for (std::size_t p = 0; p < work.size; ++p) {  // those that are there may have moved
+    Pair& pair = work.pairs[p];
+    pair.slot = pairs_.make(pair.earlier, pair.later, moved);
+  }
 }
 
 PQR_ALWAYS_INLINE inline void Auto::step(const Row& row, const Priors& priors, Work& work,
@@ -266,23 +320,30 @@ PQR_ALWAYS_INLINE inline void Auto::step(const Row& row, const Priors& priors, W
     const Linear8 cap =
         ftrl8 > 0.0f ? infinite - Linear8{} : most_information * feature.square - Linear8{};
     const Linear8 lambda = read_as<Linear8>(priors.linear) * feature.square + ridge;
-    pqr::step(*slot, read_as<Linear8>(feature.v), x, each, cap, lambda);
+    step_slot(*slot, read_as<Linear8>(feature.v), x, each, cap, lambda);
     slot->z[0] = feature.square;
   }
   const Pair4 prior = read_as<Pair4>(priors.pair), pair_ridge = ftrl4 * ftrl_ridge;
   const Pair4 shrink = kalman4 + ftrl4 * work.shrink;
-  const auto cap_of = [](float square) PQR_ALWAYS_INLINE {
-    return ftrl4 > 0.0f ? infinite - Pair4{} : most_information * square - Pair4{};
-  };
-  for (const Pair& pair : work.pairs) {
-    pqr::step(*pair.slot, read_as<Pair4>(pair.v), read_as<Pair4>(pair.x), pairs,
-              cap_of(pair.square), prior * pair.square + pair_ridge);
+  const Linear8 priors2 = twice(prior), ridge2 = twice(pair_ridge);
+  const Slopes<Linear8> two{twice(pairs.slope), twice(pairs.curvature), twice(pairs.variance)};
+  for (std::size_t p = 0; p < work.padded; p += 2) {
+    const Pair &first = work.pairs[p], &second = work.pairs[p + 1];
+    const Linear8 square = both(first.square, second.square);
+    const Linear8 cap = twice(ftrl4) > 0.0f ? infinite - Linear8{} : most_information * square;
+    Linear8 z = joined(first.slot->z, second.slot->z);
+    Linear8 info = joined(first.slot->info, second.slot->info);
+    pqr::step(z, info, joined(first.v, second.v), values_of(first, second, work.shrink), two, cap,
+              priors2 * square + ridge2);
+    split(z, first.slot->z, second.slot->z);
+    split(info, first.slot->info, second.slot->info);
   }
   for (const High& high : work.high) {
     if (high.sum == 0.0f) continue;
     const float x = high.x * high.sum, square = high.square * priors.shared;
     const Pair4 values = (kalman4 * x + ftrl4 * (x * high.inverse)) * shrink;
-    pqr::step(shared_[high.rank], read_as<Pair4>(high.v), values, pairs, cap_of(square),
+    const Pair4 cap = ftrl4 > 0.0f ? infinite - Pair4{} : most_information * square - Pair4{};
+    step_slot(shared_[high.rank], read_as<Pair4>(high.v), values, pairs, cap,
               prior * square + pair_ridge);
   }
 }
@@ -316,6 +377,7 @@ void Auto::see(const Row& row, const Work& work) {
   if (!rise.see(row.size, work.high.empty() ? 0.0 : work.low_sum)) return;
   for (const std::uint32_t feature : rise.next(pairs())) {
     shared_.emplace_back();
+    pairs_.resize(shared_.size());
     seen_.make(feature, moved)->above = static_cast<std::uint16_t>(shared_.size());
   }
 }
@@ -396,7 +458,7 @@ PQR_ALWAYS_INLINE inline void Auto::prefetch(const Rows& batch, std::size_t r) c
     if (!seen || seen->above == 0) continue;
     const std::uint32_t rank = seen->above - 1u;
     for (std::size_t a = 0; a < high; ++a) {
-      pairs_.prefetch(key_of(std::max(rank, ranks[a]), std::min(rank, ranks[a])));
+      pairs_.prefetch(std::min(rank, ranks[a]), std::max(rank, ranks[a]));
     }
     ranks[high++] = rank;
   }
@@ -473,9 +535,14 @@ AutoState Auto::state() const {
     to.insert(to.end(), slot.info, slot.info + paired);
   };
   for (const PairSlot& slot : shared_) append(state.shared, slot);
-  pairs_.each([&](std::uint32_t key, const PairSlot&) { state.pairs.push_back(key); });
-  std::sort(state.pairs.begin(), state.pairs.end());
-  for (const std::uint32_t key : state.pairs) append(state.pair_slots, *pairs_.find(key));
+  for (std::uint32_t later = 0; later < shared_.size(); ++later) {
+    pairs_.each_of_row(later, [&](std::uint32_t earlier, const PairSlot& slot) {
+      if (!is_made(slot)) return true;
+      state.pairs.push_back(key_of(later, earlier));
+      append(state.pair_slots, slot);
+      return true;
+    });
+  }
   return state;
 }
 
@@ -517,11 +584,15 @@ bool Auto::restore(const AutoState& state) {
     seen.above = static_cast<std::uint16_t>(rank + 1);
     shared_.push_back(slot_at(state.shared.data() + rank * pair_floats));
   }
-  if (state.pairs.size() > settings_.most_pairs) return false;
+  pairs_.resize(order);
+  pair_count_ = state.pairs.size();
+  if (pair_count_ > settings_.most_pairs) return false;
   for (std::size_t n = 0; n < state.pairs.size(); ++n) {
     const std::uint32_t key = state.pairs[n], later = key >> 16, earlier = key & 0xFFFF;
     if ((n > 0 && key <= state.pairs[n - 1]) || earlier >= later || later >= order) return false;
-    *pairs_.make(key, moved) = slot_at(state.pair_slots.data() + n * pair_floats);
+    PairSlot& slot = *pairs_.make(earlier, later, moved);
+    slot = slot_at(state.pair_slots.data() + n * pair_floats);
+    if (!is_made(slot)) return false;
   }
   return true;
 }

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "experts.hpp"
-#include "hash.hpp"
 #include "mixture.hpp"
+#include "pairs.hpp"
 #include "rise.hpp"
 #include "row.hpp"
 #include "table.hpp"
@@ -65,7 +65,7 @@ class Auto {
   std::uint64_t rows = 0;          // learned so far; a row of weight 0 teaches nothing
 
   const AutoSettings& settings() const { return settings_; }
-  std::size_t pairs() const { return pairs_.used(); }
+  std::size_t pairs() const { return pair_count_; }
   std::size_t features() const { return features_; }
 
  private:
@@ -90,18 +90,20 @@ class Auto {
     float sum;                   // of what its shared weight multiplies
     float q[paired], v[paired];  // that weight
   };
+  // A pair of high features.
   struct Pair {
-    std::uint32_t key;
-    PairSlot* slot;  // null if it has none yet: it is then like `fresh`
-    PairSlot fresh;
-    float square;  // M_i^2 M_j^2
-    float x[paired], v[paired];
+    PairSlot* slot;                // or one of `fresh`
+    std::uint32_t later, earlier;  // their ranks
+    float x, scaled, square;       // x_i x_j, the same over M_i M_j, and M_i^2 M_j^2
+    float v[paired];
   };
   // What one row needs, kept from row to row for its memory.
   struct Work {
     std::vector<Feature> features;
     std::vector<High> high;
-    std::vector<Pair> pairs;
+    std::vector<Pair> pairs;      // the first `size` of them, and perhaps one of nothing
+    std::vector<PairSlot> fresh;  // of pairs that have no slot yet
+    std::size_t size, padded;     // how many pairs there are, and to an even number
     double low_sum;
     float shrink;  // of interactions for FTRL: 1 / sqrt(how many)
     double margins[experts], variances[experts];
@@ -115,7 +117,8 @@ class Auto {
   bool avx2_ = has_avx2();
   Table<LinearSlot> linear_;
   Table<Seen> seen_;
-  HashTable<PairSlot> pairs_;
+  PairTable<PairSlot> pairs_{Rise::most, 0, DenseRanks{0, 0}};
+  std::size_t pair_count_ = 0;
   std::vector<PairSlot> shared_;  // by rank
   std::size_t features_ = 0;
 

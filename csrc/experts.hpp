@@ -19,6 +19,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "avx2.hpp"
 #include "lanes.hpp"
@@ -48,15 +49,13 @@ struct alignas(2 * size * sizeof(float)) Experts {
 using LinearSlot = Experts<experts>;
 using PairSlot = Experts<paired>;
 
-template <class V>
-constexpr V ftrl_of();
-template <>
-constexpr Linear8 ftrl_of<Linear8>() {
-  return ftrl8;
-}
-template <>
-constexpr Pair4 ftrl_of<Pair4>() {
-  return ftrl4;
+// Whether any lane of a comparison is true.
+template <class Mask>
+PQR_ALWAYS_INLINE inline bool any(Mask mask) {
+  std::uint64_t words[sizeof mask / 8], all = 0;
+  std::memcpy(words, &mask, sizeof mask);
+  for (const std::uint64_t word : words) all |= word;
+  return all != 0;
 }
 
 // What a row's step needs, by expert.
@@ -65,29 +64,41 @@ struct Slopes {
   V slope, curvature, variance;
 };
 
-template <std::size_t size, class V>
-PQR_ALWAYS_INLINE inline void step(Experts<size>& slot, V v, V x, const Slopes<V>& row, V cap,
-                                   V lambda) {
-  const V is_ftrl = ftrl_of<V>();
-  const V z = read_as<V>(slot.z), info = read_as<V>(slot.info);
+// Two pairs at a time lie in vectors of eight, so what is by FTRL follows from the lane.
+template <class V>
+PQR_ALWAYS_INLINE inline V is_ftrl();
+template <>
+PQR_ALWAYS_INLINE inline Linear8 is_ftrl<Linear8>() {
+  return ftrl8;
+}
+template <>
+PQR_ALWAYS_INLINE inline Pair4 is_ftrl<Pair4>() {
+  return ftrl4;
+}
+
+template <class V>
+PQR_ALWAYS_INLINE inline void step(V& z, V& info, V v, V x, const Slopes<V>& row, V cap, V lambda) {
+  const V ftrl = is_ftrl<V>();
   const V w = -z * v, g = row.slope * x, x2 = x * x;
   const V spread = row.curvature * (row.variance - v * x2);
   const V by_kalman = row.curvature * x2 / (1.0f + larger(spread, V{}));
   const V scaled = g * (1.0f / alpha);
   const V by_ftrl = root(info * info + scaled * scaled) - info;
-  const V d = is_ftrl > 0.0f ? by_ftrl : by_kalman;
-  const V gv = is_ftrl > 0.0f ? V{} : g * v;
-  V next = info + d;
-  V moved = z + (g + (gv * d - d * w));
-  const V most = smaller(next, cap);
-  bool over = false;
-  for (std::size_t l = 0; l < size; ++l) over |= next[l] > cap[l];
-  if (over) {
-    moved = next > cap ? moved * ((lambda + most) / (lambda + next)) : moved;
-    next = most;
-  }
-  write(slot.z, moved);
-  write(slot.info, next);
+  const V d = ftrl > 0.0f ? by_ftrl : by_kalman;
+  const V gv = ftrl > 0.0f ? V{} : g * v;
+  z += g + (gv * d - d * w);
+  const V next = info + d;
+  info = smaller(next, cap);
+  if (any(next > cap)) z = next > cap ? z * ((lambda + info) / (lambda + next)) : z;
+}
+
+template <std::size_t size, class V>
+PQR_ALWAYS_INLINE inline void step_slot(Experts<size>& slot, V v, V x, const Slopes<V>& row, V cap,
+                                        V lambda) {
+  V z = read_as<V>(slot.z), info = read_as<V>(slot.info);
+  step(z, info, v, x, row, cap, lambda);
+  write(slot.z, z);
+  write(slot.info, info);
 }
 
 }  // namespace pqr

@@ -17,7 +17,6 @@ from auto_oracle import EXPERTS, FTRL, Auto
 from mixture_oracle import LogMixture, Mixture, SquaredMixture, make_mixture
 from pqrlearn import Batch, datasets
 from step_oracle import ALPHA, BETA, capped, implicit_slope, kalman_step, sigmoid
-from strategies import losses
 
 REAL = Path(os.environ.get("PQRLEARN_DATA") or Path(__file__).parents[2] / "shared/data")
 KALMAN = ~FTRL
@@ -25,6 +24,7 @@ KALMAN = ~FTRL
 margins = st.floats(-30, 30)
 values = st.sampled_from([1.0, 1.0, 0.5, -2.0, 3.0])
 rows = st.dictionaries(st.integers(0, 7), values, max_size=5)
+losses = st.sampled_from(["squared", "logistic"])
 weights = st.sampled_from([1.0, 1.0, 0.25, 2.0])
 streams = st.lists(st.tuples(rows, st.sampled_from([0.0, 1.0]), weights), min_size=1, max_size=40)
 

@@ -19,7 +19,7 @@ from benchmarks.measure import PEERS_PYTHON, ROOT, measure, near
 from benchmarks.studies.sets import STUDIES, rows_of
 from pqrlearn import LR, PQR, Batch, Counts, Ftrl
 from pqrlearn.files import written_whole
-from pqrlearn.metrics import make_metrics
+from pqrlearn.metrics import Metrics
 
 Margins = npt.NDArray[np.float64]
 Figures = dict[str, float]
@@ -178,7 +178,7 @@ def _score(study: str, margins: Margins) -> Figures:
 
 
 def _figures(study: str, margins: Margins, batch: Batch) -> Figures:
-    metrics = make_metrics(STUDIES[study].loss)
+    metrics = Metrics(STUDIES[study].loss)
     metrics.update(margins, batch.labels, batch.weights)
     result = metrics.result()
     return {name: result[name] for name in ("logloss", "auc", "rmse") if name in result}

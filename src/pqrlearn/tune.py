@@ -54,6 +54,7 @@ def space(kind: str, loss: str) -> Grid:
     ranks = CLICK_RANKS if loss_named(loss).metrics.ranks else RATING_RANKS
     factors: Grid = {"factor_eta": RATES, "factor_l2": PENALTIES}
     spaces: dict[str, Grid] = {
+        "auto": {},  # it tunes itself
         "lr": ftrl,
         "pqr": {**ftrl, "interaction_scale": SCALES},
         "qr": {**ftrl, "interaction_scale": SCALES},
