@@ -223,8 +223,8 @@ def test_memory_bounds_features_and_pairs() -> None:
         labels = rng.integers(0, 2, 500).astype(float)
         model.learn_many(Batch.from_rows(rows, labels))
     features, pairs = model._model.sizes()
-    assert features == (2**20 - (2**20 // 2 // 102) * 102) // 80
-    assert pairs <= 2**20 // 2 // 102
+    assert features == (2**20 - (2**20 // 2 // 128) * 128) // 80
+    assert pairs <= 2**20 // 2 // 128
     assert Auto.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
 

@@ -247,7 +247,7 @@ def test_a_model_from_a_cache_is_that_from_its_text(tmp_path: Path) -> None:
     batches = list(LibsvmReader(text).batches())
     assert_same_rows(path, *batches)
     for source, model in ((text, tmp_path / "a"), (path, tmp_path / "b")):
-        ok("train", source, "-o", model, "--order", 5, "--sample-rows", "all")
+        ok("train", "--model", "pqr", source, "-o", model, "--order", 5, "--sample-rows", "all")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -267,7 +267,7 @@ def test_bad_rows_are_reported_after_several_passes(tmp_path: Path) -> None:
     with text.open("ab") as file:
         file.write(b"1 2:x\n")
     given = ["--model", "lr", "--passes", 2, "--on-bad-row", "skip"]
-    result = run("train", text, "-o", tmp_path / "model", *given)
+    result = run("train", "--model", "pqr", text, "-o", tmp_path / "model", *given)
     assert result.code == 0
     assert "1 bad row was left out" in result.err
 

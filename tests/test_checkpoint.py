@@ -132,9 +132,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_rows(folder / "a.svm", part(ROWS, 0, 170))
     write_rows(folder / "b.svm", part(ROWS, 170, len(ROWS)))
     (folder / "rows.svm.gz").write_bytes(gzip.compress(rows.read_bytes()))
-    ok("train", rows, "--order", 4, "-o", folder / "model.pqr")
+    ok("train", "--model", "pqr", rows, "--order", 4, "-o", folder / "model.pqr")
     kept = ["--checkpoint", folder / "checkpoint", "--every", EVERY]
-    ok("train", rows, "--order", 4, *kept, "-o", folder / "kept.pqr")
+    ok("train", "--model", "pqr", rows, "--order", 4, *kept, "-o", folder / "kept.pqr")
     return folder
 
 
@@ -142,7 +142,7 @@ def resumed(folder: Path, *arguments: object, **settings: Any) -> str:
     """Goes on to the model of the uninterrupted run; what was said on the way."""
     output = folder / "resumed.pqr"
     output.unlink(missing_ok=True)
-    result = run("train", *arguments, "-o", output, **settings)
+    result = run("train", "--model", "pqr", *arguments, "-o", output, **settings)
     assert result.code == 0, result.err
     assert output.read_bytes() == (folder / "model.pqr").read_bytes()
     return message(result.err)
@@ -198,19 +198,42 @@ def test_a_checkpoint_is_a_model(folder: Path, tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_the_last_row_leaves_nothing_to_learn(folder: Path, tmp_path: Path) -> None:
     kept = ["--checkpoint", tmp_path / "last", "--every", 200]
-    ok("train", folder / "rows.svm", "--order", 4, *kept, "-o", tmp_path / "model.pqr")
+    ok(
+        "train",
+        "--model",
+        "pqr",
+        folder / "rows.svm",
+        "--order",
+        4,
+        *kept,
+        "-o",
+        tmp_path / "model.pqr",
+    )
     said = resumed(folder, folder / "rows.svm", "--resume", tmp_path / "last")
     assert said == "the checkpoint is of the last row: nothing was left to learn"
     output = tmp_path / "again.pqr"
     arguments = ["--resume", tmp_path / "last", "--json", "-o", output]
-    result = run("train", folder / "rows.svm", *arguments)
+    result = run("train", "--model", "pqr", folder / "rows.svm", *arguments)
     assert json.loads(result.out)["rows"] == 0
 
 
 def test_a_run_of_several_passes_knows_in_which_one_it_is(folder: Path, tmp_path: Path) -> None:
     whole, rest, kept = tmp_path / "whole.pqr", tmp_path / "rest.pqr", tmp_path / "kept"
     given = [folder / "a.svm", folder / "b.svm", "--model", "lr"]
-    ok("train", *given, "--passes", 3, "--checkpoint", kept, "--every", 350, "-o", whole)
+    ok(
+        "train",
+        "--model",
+        "pqr",
+        *given,
+        "--passes",
+        3,
+        "--checkpoint",
+        kept,
+        "--every",
+        350,
+        "-o",
+        whole,
+    )
     assert pqrlearn.load(kept).progress["done_passes"] == 2
     resume = ["train", *given, "--resume", kept, "-o", rest]
     assert message(run(*resume).err).startswith("went on after 350 rows of pass 3; ")
@@ -244,7 +267,16 @@ def test_inputs_in_another_order_or_changed_are_refused(folder: Path, tmp_path: 
     for name in ("a.svm", "b.svm"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     kept = ["--checkpoint", tmp_path / "kept", "--every", 100]
-    ok("train", tmp_path / "a.svm", tmp_path / "b.svm", *kept, "-o", tmp_path / "model.pqr")
+    ok(
+        "train",
+        "--model",
+        "pqr",
+        tmp_path / "a.svm",
+        tmp_path / "b.svm",
+        *kept,
+        "-o",
+        tmp_path / "model.pqr",
+    )
     resume = ["--resume", tmp_path / "kept", "-o", tmp_path / "refused.pqr"]
     failure(3, "train", tmp_path / "b.svm", tmp_path / "a.svm", *resume)
     text = bytearray((tmp_path / "b.svm").read_bytes())
@@ -256,7 +288,7 @@ def test_inputs_in_another_order_or_changed_are_refused(folder: Path, tmp_path: 
 def test_a_stream_that_is_too_short_is_refused(folder: Path, tmp_path: Path) -> None:
     lines = (folder / "rows.svm").read_bytes().splitlines(keepends=True)
     kept = ["--checkpoint", tmp_path / "kept", "--every", EVERY, "-o", tmp_path / "model.pqr"]
-    ok("train", "-", "--order", 4, *kept, stdin=b"".join(lines))
+    ok("train", "--model", "pqr", "-", "--order", 4, *kept, stdin=b"".join(lines))
     resume = ["-", "--resume", tmp_path / "kept"]
     said = failure(3, "train", *resume, "-o", tmp_path / "no.pqr", stdin=b"".join(lines[:299]))
     assert said == "the input has fewer rows than the checkpoint has learned"
@@ -332,7 +364,7 @@ def test_an_interrupted_run_leaves_its_last_checkpoint(folder: Path, tmp_path: P
     ok("separate", folder / "rows.svm", "--order", 4, "-o", tmp_path / "sep")
     given = ["--separation", tmp_path / "sep", "--checkpoint", kept, "--every", 100, "-o", output]
     pipe = subprocess.PIPE
-    command = [COMMAND, "train", "-", *map(str, given)]
+    command = [COMMAND, "train", "--model", "pqr", "-", *map(str, given)]
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         feed(process, b"".join(lines[:320]))
         deadline = time.monotonic() + SECONDS
@@ -350,7 +382,18 @@ def test_an_interrupted_run_leaves_its_last_checkpoint(folder: Path, tmp_path: P
 
 def test_a_reader_that_has_gone_costs_the_figures_and_not_the_model(folder: Path) -> None:
     output = folder / "unread.pqr"
-    arguments = [COMMAND, "train", "rows.svm", "--order", "4", "--json", "-o", str(output)]
+    arguments = [
+        COMMAND,
+        "train",
+        "--model",
+        "pqr",
+        "rows.svm",
+        "--order",
+        "4",
+        "--json",
+        "-o",
+        str(output),
+    ]
     pipe = subprocess.PIPE
     with subprocess.Popen(arguments, cwd=folder, stdout=pipe, stderr=pipe) as process:
         assert process.stdout is not None
@@ -373,5 +416,5 @@ def test_what_the_killed_have_left_is_cleared_up_and_what_the_living_write_is_no
         room.mkdir()
         (room / "kept").write_text("half")
     kept = ["--checkpoint", tmp_path / "kept", "--every", EVERY]
-    ok("train", folder / "rows.svm", *kept, "-o", tmp_path / "model.pqr")
+    ok("train", "--model", "pqr", folder / "rows.svm", *kept, "-o", tmp_path / "model.pqr")
     assert names(tmp_path) == sorted([alive.name, foreign.name, "kept", "model.pqr"])

@@ -45,17 +45,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("train -o out", "Missing argument 'FILE...' (see pqr train --help)"),
         ("train rows", "Missing option '-o' / '--output'"),
         ("predict rows", "Missing option '-m' / '--model'"),
-        ("train rows -o out --alpha 0", "alpha=0.0 must be a number > 0"),
-        ("train rows -o out --l1 -1", "l1=-1.0 must be a number >= 0"),
-        ("train rows -o out --alpha fast", "Invalid value for '--alpha'"),
+        ("train rows -o out --model pqr --alpha 0", "alpha=0.0 must be a number > 0"),
+        ("train rows -o out --model pqr --l1 -1", "l1=-1.0 must be a number >= 0"),
+        ("train rows -o out --model pqr --alpha fast", "Invalid value for '--alpha'"),
         (
             "train rows -o out --loss hinge",
             "'hinge' is not one of 'logistic', 'squared', 'poisson'",
         ),
-        ("train rows -o out --order -1", "Invalid value for '--order'"),
-        ("train rows -o out --order 9999999999", "order=9999999999 must be a whole number"),
+        ("train rows -o out --model pqr --order -1", "Invalid value for '--order'"),
+        (
+            "train rows -o out --model pqr --order 9999999999",
+            "order=9999999999 must be a whole number",
+        ),
         ("train rows -o out --sample-rows 0", "'0' is neither 'all' nor a whole number"),
-        ("train rows -o out --interaction-scale 0", "interaction_scale=0.0 must be a number > 0"),
+        (
+            "train rows -o out --model pqr --interaction-scale 0",
+            "interaction_scale=0.0 must be a number > 0",
+        ),
         ("train rows -o out --every 10", "--every needs --checkpoint"),
         ("train rows -o out --checkpoint out", "must be different files"),
         ("train rows -o out --model lr --order 3", "--order needs --model pqr"),
@@ -77,7 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("train rows -o out --model difacto --tiers 9:4,8:5", "must rise, in count and in rank"),
         ("train rows -o out --model difacto --tiers 0:4", "tiers: count=0 must be a whole number"),
         ("train rows -o out --model pqr --optimizer sgd", "use ftrl or ogd or ftrl-general"),
-        ("train rows -o out --separation sep --order 3", "--separation already says"),
+        ("train rows -o out --model pqr --separation sep --order 3", "--separation already says"),
         ("train rows -o rows", "rows.svm is an input: it would be overwritten"),
         ("train rows -o out --on-bad-row skip --bad-rows rows", "rows.svm is an input"),
         ("train rows -o out --bad-rows bad", "--bad-rows needs --on-bad-row skip"),
@@ -95,11 +101,26 @@ def test_wrong_usage_is_told_in_one_line(folder: Path, arguments: str, said: str
 
 
 def test_debug_shows_the_traceback(folder: Path) -> None:
-    result = run("--debug", "train", folder / "rows.svm", "-o", folder / "out", "--alpha", 0)
+    result = run(
+        "--debug",
+        "train",
+        "--model",
+        "pqr",
+        folder / "rows.svm",
+        "-o",
+        folder / "out",
+        "--alpha",
+        0,
+    )
     assert result.code == 2
     assert "Traceback (most recent call last)" in result.err
     assert result.err.endswith("\npqr: alpha=0.0 must be a number > 0\n")
-    assert run("train", folder / "missing", "-o", folder / "out", "--debug").err.count("\n") > 3
+    assert (
+        run(
+            "train", "--model", "pqr", folder / "missing", "-o", folder / "out", "--debug"
+        ).err.count("\n")
+        > 3
+    )
 
 
 # Bad data: exit code 3.
@@ -142,7 +163,10 @@ def test_a_label_that_does_not_fit_names_the_loss_that_takes_it(tmp_path: Path) 
     path = tmp_path / "ratings.svm"
     path.write_text("3 1:1\n4 2:1\n")
     assert "--loss squared" in failure(3, "train", path, "-o", tmp_path / "model.pqr")
-    assert run("train", path, "-o", tmp_path / "model.pqr", "--loss", "squared").code == 0
+    assert (
+        run("train", "--model", "pqr", path, "-o", tmp_path / "model.pqr", "--loss", "squared").code
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -195,14 +219,14 @@ def test_the_file_at_fault_is_named_among_several(folder: Path, tmp_path: Path) 
 def test_a_row_too_large_for_the_model_is_named_like_any_other(tmp_path: Path) -> None:
     path = tmp_path / "rows.svm"
     path.write_text("1 1:1\n0 1:1e30 2:1e30\n")
-    said = failure(3, "train", path, "-o", tmp_path / "out")
+    said = failure(3, "train", "--model", "pqr", path, "-o", tmp_path / "out")
     assert said.startswith(f"{path}:2:1: ")
 
 
 def test_a_row_too_large_for_the_model_can_be_left_out(tmp_path: Path) -> None:
     path = tmp_path / "rows.svm"
     path.write_text("1 1:1\n0 1:1e30 2:1e30\n0 2:1\n")
-    result = run("train", path, "--on-bad-row", "skip", "-o", tmp_path / "out")
+    result = run("train", "--model", "pqr", path, "--on-bad-row", "skip", "-o", tmp_path / "out")
     assert result.code == 0
 
 
@@ -244,7 +268,7 @@ def dirty(folder: Path) -> Path:
     path = folder / "dirty.svm"
     path.write_bytes(b"\n".join(mixed) + b"\n")
     (folder / "dirty.svm.gz").write_bytes(gzip.compress(path.read_bytes()))
-    ok("train", folder / "rows.svm", "-o", folder / "clean.pqr")
+    ok("train", "--model", "pqr", folder / "rows.svm", "-o", folder / "clean.pqr")
     return path
 
 
@@ -264,7 +288,7 @@ def test_rows_left_out_leave_the_model_of_the_clean_file(
     path = name if name == "-" else str(folder / name)
     kept, model = tmp_path / "bad.svm", tmp_path / "model.pqr"
     given = ["--on-bad-row", "skip", "--bad-rows", kept, "-o", model]
-    result = run("train", path, *given, stdin=dirty.read_bytes())
+    result = run("train", "--model", "pqr", path, *given, stdin=dirty.read_bytes())
     check_skipped(result, path if name != "-" else "<stdin>")
     assert kept.read_bytes().splitlines() == BAD
     assert model.read_bytes() == (folder / "clean.pqr").read_bytes()
@@ -275,7 +299,7 @@ def test_bad_rows_are_counted_and_kept_once_however_many_passes(
 ) -> None:
     kept = tmp_path / "bad.svm"
     given = ["--on-bad-row", "skip", "--bad-rows", kept, "-o", tmp_path / "model.pqr"]
-    check_skipped(run("train", dirty, "--passes", 2, *given), dirty)
+    check_skipped(run("train", "--model", "pqr", dirty, "--passes", 2, *given), dirty)
     assert kept.read_bytes().splitlines() == BAD
 
 
@@ -283,7 +307,7 @@ def test_rows_that_only_the_model_refuses_are_kept_as_well(tmp_path: Path) -> No
     path, kept = tmp_path / "rows.svm", tmp_path / "bad.svm"
     path.write_bytes(b"1 1:1\n0:2 1:3e38 2:1\nrubbish\n1 2:1\n0 2:2e38 # too large\n")
     given = ["--on-bad-row", "skip", "--bad-rows", kept, "-o", tmp_path / "model.pqr", "--json"]
-    result = run("train", path, "--passes", 2, *given)
+    result = run("train", "--model", "pqr", path, "--passes", 2, *given)
     assert (result.code, json.loads(result.out)["bad_rows"]) == (0, 3)
     rubbish, *large = kept.read_bytes().splitlines()
     assert (rubbish, large) == (b"rubbish", [b"0:2 1:3e+38 2:1", b"0 2:2e+38"])
@@ -354,13 +378,17 @@ def test_every_command_refuses_bad_model_files(
     failure(4, "evaluate", "-m", wrong_models["cut"], rows)
     failure(4, "train", rows, "--resume", wrong_models["cut"], "-o", output)
     failure(4, "train", rows, "--resume", wrong_models["damaged"], "-o", output)
-    failure(4, "train", rows, "--separation", wrong_models["text"], "-o", output)
+    failure(4, "train", "--model", "pqr", rows, "--separation", wrong_models["text"], "-o", output)
     separation = bytearray((folder / "sep").read_bytes())
     separation[-1] ^= 1
     (tmp_path / "damaged").write_bytes(separation)
-    said = failure(4, "train", rows, "--separation", tmp_path / "damaged", "-o", output)
+    said = failure(
+        4, "train", "--model", "pqr", rows, "--separation", tmp_path / "damaged", "-o", output
+    )
     assert "the file is damaged: its digest does not match" in said
-    said = failure(4, "train", rows, "--separation", folder / "model.pqr", "-o", output)
+    said = failure(
+        4, "train", "--model", "pqr", rows, "--separation", folder / "model.pqr", "-o", output
+    )
     assert "a pqr model, not a separation" in said
     assert not output.exists()
 

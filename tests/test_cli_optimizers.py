@@ -44,7 +44,7 @@ def test_the_command_learns_what_the_library_learns(folder: Path, name: str) -> 
     model.learn_many(CLICKS)
     path = folder / "model.pqr"
     given = [folder / "rows.svm", "--separation", folder / "sep", *options, "-o", path]
-    found = figures("train", *given)
+    found = figures("train", "--model", "pqr", *given)
     assert path.read_bytes() == model.to_bytes()
     assert found["settings"]["optimizer"] == optimizer.settings()
     assert figures("inspect", path)["settings"]["optimizer"] == optimizer.settings()
@@ -59,8 +59,8 @@ def test_a_resumed_run_ends_with_the_bytes_of_an_uninterrupted_one(
     options: list[object] = [*GIVEN[name][0], "--model", kind]
     options += ["--separation", folder / "sep"] * (kind == "pqr")
     whole, half, rest = (folder / f"{part}.pqr" for part in ("whole", "half", "rest"))
-    ok("train", folder / "a.svm", folder / "b.svm", *options, "-o", whole)
-    ok("train", folder / "a.svm", *options, "-o", half)
+    ok("train", "--model", "pqr", folder / "a.svm", folder / "b.svm", *options, "-o", whole)
+    ok("train", "--model", "pqr", folder / "a.svm", *options, "-o", half)
     for repeated in ([], options):
         ok("train", folder / "b.svm", "--resume", half, *repeated, "-o", rest)
         assert rest.read_bytes() == whole.read_bytes()
@@ -88,7 +88,9 @@ def test_a_resumed_run_ends_with_the_bytes_of_an_uninterrupted_one(
 )
 def test_wrong_options_are_told_before_any_work(folder: Path, options: str, message: str) -> None:
     output = folder / "refused.pqr"
-    said = failure(2, "train", folder / "missing.svm", *options.split(), "-o", output)
+    said = failure(
+        2, "train", "--model", "pqr", folder / "missing.svm", *options.split(), "-o", output
+    )
     assert message in said
     assert not output.exists()
 
@@ -111,6 +113,17 @@ def test_the_advice_after_a_poor_run_names_an_option_that_there_is(folder: Path,
     rng = np.random.default_rng(5)
     noise = Batch.from_rows([([i % 7], [1.0]) for i in range(300)], labels=rng.integers(0, 2, 300))
     path = write_rows(folder / "noise.svm", noise)
-    result = run("train", path, "--optimizer", name, "--eta", 50, "-o", folder / "noise.pqr")
+    result = run(
+        "train",
+        "--model",
+        "pqr",
+        path,
+        "--optimizer",
+        name,
+        "--eta",
+        50,
+        "-o",
+        folder / "noise.pqr",
+    )
     assert result.code == 0
     assert "the best constant's; try a smaller --eta" in result.err

@@ -102,7 +102,16 @@ def test_names_of_the_separation_are_names_of_the_model(rows: Path, tmp_path: Pa
     names = tmp_path / "names"
     names.write_text("0 banner=top\n")
     ok("separate", rows, "--order", 3, "--names", names, "-o", tmp_path / "sep")
-    ok("train", rows, "--separation", tmp_path / "sep", "-o", tmp_path / "model.pqr")
+    ok(
+        "train",
+        "--model",
+        "pqr",
+        rows,
+        "--separation",
+        tmp_path / "sep",
+        "-o",
+        tmp_path / "model.pqr",
+    )
     found = figures("inspect", tmp_path / "model.pqr")
     assert ["banner=top"] in [weight["features"] for weight in found["strongest"]["shared"]]
 

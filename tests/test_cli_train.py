@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "rows.svm.gz").write_bytes(gzip.compress(rows.read_bytes()))
     (folder / "rows.svm.zst").write_bytes(zstandard.compress(rows.read_bytes()))
     Separation.from_file(rows, order=5).save(folder / "sep")
-    ok("train", rows, "-o", folder / "model.pqr")
+    ok("train", "--model", "pqr", rows, "-o", folder / "model.pqr")
     return folder
 
 
@@ -47,7 +47,8 @@ def trained(folder: Path, *arguments: object, stdin: bytes = b"") -> bytes:
     """The bytes of the model that a command line gives."""
     path = folder / "trained.pqr"
     path.unlink(missing_ok=True)
-    result = run("train", *arguments, "--json", "-o", path, stdin=stdin)
+    model = () if "--resume" in arguments or "--model" in arguments else ("--model", "pqr")
+    result = run("train", *model, *arguments, "--json", "-o", path, stdin=stdin)
     assert result.code == 0, result.err
     return path.read_bytes()
 
@@ -98,7 +99,9 @@ def test_a_separation_may_come_from_a_file(folder: Path) -> None:
 
 
 def test_passes_go_over_the_files_again(folder: Path) -> None:
-    found = figures("train", folder / "rows.svm", "--passes", 3, "-o", folder / "three.pqr")
+    found = figures(
+        "train", "--model", "pqr", folder / "rows.svm", "--passes", 3, "-o", folder / "three.pqr"
+    )
     expected, predictions = learned(PQR(Separation.top_k(ROWS, ORDER)), ROWS, ROWS, ROWS)
     assert (folder / "three.pqr").read_bytes() == expected
     assert [p["rows"] for p in found["passes"]] == [len(ROWS)] * 3
@@ -147,7 +150,9 @@ def test_rows_of_stdin_are_counted_and_then_learned_each_once(folder: Path) -> N
     packed = folder / "rows.svm.gz"
     assert trained(folder, packed, "--sample-rows", 90) == expected
     slow = folder / "slow.pqr"
-    with fed_slowly(text, "train", "-", "--sample-rows", 90, "-o", slow) as process:
+    with fed_slowly(
+        text, "train", "--model", "pqr", "-", "--sample-rows", 90, "-o", slow
+    ) as process:
         assert process.communicate(timeout=SECONDS)[1] == b""
     assert slow.read_bytes() == expected
     first = Separation.load(folder / "first.sep")
@@ -164,7 +169,7 @@ def test_all_rows_may_be_counted(folder: Path) -> None:
 def test_a_named_pipe_is_read_like_stdin(folder: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    arguments = [COMMAND, "train", str(pipe), "-o", str(tmp_path / "model.pqr")]
+    arguments = [COMMAND, "train", "--model", "pqr", str(pipe), "-o", str(tmp_path / "model.pqr")]
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL) as process:
         pipe.write_bytes((folder / "rows.svm").read_bytes())
         assert process.wait(SECONDS) == 0
@@ -179,7 +184,7 @@ def weighted_log_loss(predictions: Any) -> float:
 
 
 def test_json_tells_what_happened(folder: Path) -> None:
-    found = figures("train", folder / "rows.svm", "-o", folder / "json.pqr")
+    found = figures("train", "--model", "pqr", folder / "rows.svm", "-o", folder / "json.pqr")
     model = pqrlearn.load(folder / "json.pqr")
     assert found["model"] == "pqr"
     assert found["settings"] == model.settings()
@@ -194,7 +199,7 @@ def test_json_tells_what_happened(folder: Path) -> None:
 
 
 def test_progressive_figures_of_clicks_are_those_of_scikit_learn(folder: Path) -> None:
-    found = figures("train", folder / "rows.svm", "-o", folder / "json.pqr")
+    found = figures("train", "--model", "pqr", folder / "rows.svm", "-o", folder / "json.pqr")
     predictions = learned(PQR(Separation.top_k(ROWS, ORDER)), ROWS)[1]
     auc = roc_auc_score(ROWS.labels, predictions, sample_weight=ROWS.weights)
     assert found["logloss"] == pytest.approx(weighted_log_loss(predictions), rel=1e-9)
@@ -206,7 +211,9 @@ def test_progressive_figures_of_clicks_are_those_of_scikit_learn(folder: Path) -
 
 def test_progressive_figures_of_ratings_are_those_of_scikit_learn(folder: Path) -> None:
     given = ["--loss", "squared", "--separation", folder / "sep"]
-    found = figures("train", folder / "rows.svm", *given, "-o", folder / "json.pqr")
+    found = figures(
+        "train", "--model", "pqr", folder / "rows.svm", *given, "-o", folder / "json.pqr"
+    )
     predictions = learned(PQR(Separation.top_k(ROWS, 5), "squared"), ROWS)[1]
     error = mean_squared_error(ROWS.labels, predictions, sample_weight=ROWS.weights)
     assert found["rmse"] == pytest.approx(math.sqrt(error), rel=1e-9)
@@ -214,7 +221,7 @@ def test_progressive_figures_of_ratings_are_those_of_scikit_learn(folder: Path) 
 
 
 def test_people_are_told_the_same_in_a_table(folder: Path) -> None:
-    out = ok("train", folder / "rows.svm", "-o", folder / "table.pqr")
+    out = ok("train", "--model", "pqr", folder / "rows.svm", "-o", folder / "table.pqr")
     cells = [line.split(maxsplit=1) for line in out.splitlines()]
     assert ["model", "PQR, logistic loss"] in [[first, *map(str.strip, r)] for first, *r in cells]
     assert ["order", str(ORDER)] in [line.split() for line in out.splitlines()]
@@ -226,7 +233,7 @@ def test_people_are_told_the_same_in_a_table(folder: Path) -> None:
 def test_the_peak_of_memory_is_its_own_and_not_that_of_the_shell(folder: Path) -> None:
     rows, model = folder / "rows.svm", folder / "peak.pqr"
     ballast = "import subprocess, sys; held = bytearray(300 << 20); subprocess.run(sys.argv[1:])"
-    arguments = [COMMAND, "train", str(rows), "-o", str(model), "--json"]
+    arguments = [COMMAND, "train", "--model", "pqr", str(rows), "-o", str(model), "--json"]
     done = subprocess.run([sys.executable, "-c", ballast, *arguments], capture_output=True)
     assert json.loads(done.stdout)["peak_memory_bytes"] < 200e6
 
@@ -235,19 +242,21 @@ def test_a_loss_worse_than_the_best_constants_is_a_warning(folder: Path) -> None
     rng = np.random.default_rng(5)
     noise = Batch.from_rows([([i % 7], [1.0]) for i in range(300)], labels=rng.integers(0, 2, 300))
     path = write_rows(folder / "noise.svm", noise)
-    result = run("train", path, "-o", folder / "noise.pqr", "--alpha", 50)
+    result = run("train", "--model", "pqr", path, "-o", folder / "noise.pqr", "--alpha", 50)
     assert result.code == 0
     assert result.err.startswith("pqr: warning: the progressive LogLoss of ")
     assert "the best constant's; try a smaller --alpha" in result.err
     assert result.err.count("\n") == 1
-    result = run("train", path, "-o", folder / "n.pqr", "--alpha", 50, "--loss", "squared")
+    result = run(
+        "train", "--model", "pqr", path, "-o", folder / "n.pqr", "--alpha", 50, "--loss", "squared"
+    )
     assert "warning: the progressive RMSE of " in result.err
 
 
 def test_names_come_back_where_weights_are_shown(folder: Path) -> None:
     names = folder / "names"
     names.write_text("0 banner=top\n1\tsite=ü ✓ [b]\n\n2 hour 9 \n")
-    ok("train", folder / "rows.svm", "--names", names, "-o", folder / "named.pqr")
+    ok("train", "--model", "pqr", folder / "rows.svm", "--names", names, "-o", folder / "named.pqr")
     found = figures("inspect", folder / "named.pqr", "--top", 100)
     shown = {name for weight in found["strongest"]["linear"] for name in weight["features"]}
     assert {"banner=top", "site=ü ✓ [b]", "hour 9", "3"} <= shown
@@ -269,13 +278,13 @@ def test_a_resumed_run_ends_with_the_bytes_of_an_uninterrupted_one(
     first = ["--model", kind, "--loss", loss, "--alpha", 0.3, "--l1", 0.05]
     first += ["--separation", folder / "sep"] * (kind == "pqr")
     whole = trained(folder, folder / "a.svm", folder / "b.svm", *first)
-    ok("train", folder / "a.svm", *first, "-o", folder / "half.pqr")
+    ok("train", "--model", "pqr", folder / "a.svm", *first, "-o", folder / "half.pqr")
     assert trained(folder, folder / "b.svm", "--resume", folder / "half.pqr") == whole
 
 
 def test_a_model_may_be_resumed_in_place(folder: Path) -> None:
     path = folder / "place.pqr"
-    ok("train", folder / "a.svm", "--separation", folder / "sep", "-o", path)
+    ok("train", "--model", "pqr", folder / "a.svm", "--separation", folder / "sep", "-o", path)
     ok("train", folder / "b.svm", "--resume", path, "-o", path)
     whole = trained(folder, folder / "rows.svm", "--separation", folder / "sep")
     assert path.read_bytes() == whole
@@ -285,7 +294,16 @@ def test_settings_may_be_repeated_when_resuming(folder: Path) -> None:
     settings = "--model pqr --loss logistic --alpha 0.1 --beta 1 --l1 0 --l2 0 --bias --order 5"
     given = [*settings.split(), "--separation", folder / "sep"]
     given += ["--interaction-scale", pqrlearn.PQR(Separation.top_k(ROWS, 5)).interaction_scale]
-    ok("train", folder / "a.svm", "--separation", folder / "sep", "-o", folder / "half.pqr")
+    ok(
+        "train",
+        "--model",
+        "pqr",
+        folder / "a.svm",
+        "--separation",
+        folder / "sep",
+        "-o",
+        folder / "half.pqr",
+    )
     resumed = ["--resume", folder / "half.pqr"]
     plain = trained(folder, folder / "b.svm", *resumed)
     assert trained(folder, folder / "b.svm", *resumed, *given) == plain
@@ -339,7 +357,7 @@ def test_the_largest_index_costs_kilobytes(tmp_path: Path) -> None:
     for index in (1, 2**32 - 1):
         path = tmp_path / f"{index}.svm"
         path.write_text(f"1 {index}:1\n0 2:1\n")
-        arguments = ["train", str(path), "-o", str(tmp_path / "model.pqr")]
+        arguments = ["train", "--model", "pqr", str(path), "-o", str(tmp_path / "model.pqr")]
         done = subprocess.run(
             [sys.executable, "-c", MEASURED, *arguments], capture_output=True, check=True
         )

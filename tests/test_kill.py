@@ -26,12 +26,13 @@ EVERY = 50
 ROWS = clicks(seed=81, rows=3000)
 KILLS = 17  # of each way: more than a hundred in all
 WAYS = {
-    "pqr": ("rows.svm", "--order 5"),
+    "auto": ("rows.svm", ""),
+    "pqr": ("rows.svm", "--model pqr --order 5"),
     "lr by ogd, twice": ("a.svm", "--model lr --optimizer ogd --eta 1 --radius 1 --passes 2"),
     "qr of two files": ("a.svm b.svm", "--model qr --loss squared --optimizer ftrl-general"),
-    "compressed": ("rows.svm.gz", "--sample-rows 1000"),
-    "stdin": ("-", "--sample-rows 500 --no-bias"),
-    "bad rows": ("bad.svm", "--order 5 --loss squared --on-bad-row skip"),
+    "compressed": ("rows.svm.gz", "--model pqr --sample-rows 1000"),
+    "stdin": ("-", "--model pqr --sample-rows 500 --no-bias"),
+    "bad rows": ("bad.svm", "--model pqr --order 5 --loss squared --on-bad-row skip"),
 }
 
 

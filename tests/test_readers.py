@@ -461,7 +461,10 @@ def test_the_command_adds_the_way_out_that_it_has(tmp_path: Path) -> None:
     path.write_text("1 1:1\n1 1:x\n")
     hint = "; --on-bad-row skip leaves such rows out"
     LR().save(tmp_path / "model")
-    for arguments in (["train", "-o", tmp_path / "m"], ["separate", "-o", tmp_path / "sep"]):
+    for arguments in (
+        ["train", "--model", "pqr", "-o", tmp_path / "m"],
+        ["separate", "-o", tmp_path / "sep"],
+    ):
         assert failure(3, *arguments, path).endswith(f"value 'x' is not a number{hint}")
     for arguments in (["tune"], ["data", "convert", "-o", tmp_path / "out"]):
         assert failure(3, *arguments, path).endswith("value 'x' is not a number")
@@ -470,7 +473,9 @@ def test_the_command_adds_the_way_out_that_it_has(tmp_path: Path) -> None:
         "; --loss squared takes any number"
     )
     assert failure(3, "evaluate", "-m", tmp_path / "model", path).endswith(hint)
-    said = failure(4, "train", path, "-o", tmp_path / "m", "--separation", tmp_path / "model")
+    said = failure(
+        4, "train", "--model", "pqr", path, "-o", tmp_path / "m", "--separation", tmp_path / "model"
+    )
     assert said.endswith("model: a lr model, not a separation; pqr separate writes one")
     said = failure(3, "data", "stats", "criteo", env={**os.environ, "PQRLEARN_DATA": str(tmp_path)})
     assert said.endswith(", or fetch it; pqr data get criteo fetches it or says how")
@@ -512,7 +517,17 @@ def test_every_batch_is_split_before_its_turn(
     if "gz" in form:
         path = str(tmp_path / "rows.gz")
         Path(path).write_bytes(gzip.compress(text, 1))
-    options = ["-o", tmp_path / "model", "--order", 20, "--sample-rows", sample, "--quiet"]
+    options = [
+        "-o",
+        tmp_path / "model",
+        "--model",
+        "pqr",
+        "--order",
+        20,
+        "--sample-rows",
+        sample,
+        "--quiet",
+    ]
     if "every" in form:
         options += ["--checkpoint", tmp_path / "checkpoint", "--every", 7000]
     arguments = ["-" if form == "stdin" else path, *map(str, options)]

@@ -19,13 +19,18 @@ _SEPARATING = ("separation", "order", "min_count")
 _EMBEDDING = ("seed", "init")
 _EMBEDDED = ("fm", "difacto")
 _TIERED = ("tiers", "factor_eta", "factor_l2")
-_SETTINGS = ("optimizer", *RATES, *BALL, "rank", *_TIERED, *_EMBEDDING, "interaction_scale", "bias")
+_SETTINGS = (
+    *("optimizer", *RATES, *BALL, "rank", *_TIERED, *_EMBEDDING),
+    *("interaction_scale", "bias", "memory"),
+)
 
 
 def new_learner(given: dict[str, Any], loss: str, separate: Callable[[], Separation]) -> Learner:
     """A learner as the options describe it; `separate` is called if it needs a separation."""
-    kind = given["model"] or "pqr"
+    kind = given["model"] or "auto"
     _refuse_foreign(given, kind)
+    if kind == "auto" and loss == "poisson":
+        raise click.UsageError("--loss poisson needs a --model, such as pqr or lr: auto has none")
     settings = _only_given(given, _SETTINGS)
     if settings.get("interaction_scale") == "none":
         settings["interaction_scale"] = None
@@ -36,7 +41,11 @@ def new_learner(given: dict[str, Any], loss: str, separate: Callable[[], Separat
 
 
 def _refuse_foreign(given: dict[str, Any], kind: str) -> None:
-    """An option that the model would not hear is an error."""
+    """An option that the model would ignore is an error."""
+    if kind == "auto":
+        _refuse_for_auto(given)
+        return
+    _refuse(given, ["memory"], "needs --model auto")
     if kind != "pqr":
         _refuse(given, _SEPARATING, f"needs --model pqr: {kind} has no separation")
     if kind not in ("pqr", "qr"):
@@ -50,6 +59,16 @@ def _refuse_foreign(given: dict[str, Any], kind: str) -> None:
     if kind not in ("cfm", "ccfm"):
         _refuse(given, ["block_rows"], "needs --model cfm or ccfm")
     _refuse_rates(given, kind)
+
+
+def _refuse_for_auto(given: dict[str, Any]) -> None:
+    """It tunes itself: whoever sets a rate or an order means another model."""
+    embedded, ball = {*_EMBEDDING, "rank", "tiers", "factor_eta", "factor_l2"}, {"block_rows"}
+    for name in (*_SEPARATING, *_SETTINGS, "block_rows"):
+        if name == "memory" or given[name] is None:
+            continue
+        model = "fm or difacto" if name in embedded else "cfm or ccfm" if name in ball else "pqr"
+        raise click.UsageError(f"{_flag(name)} needs --model {model}: auto chooses by itself")
 
 
 def _refuse_rates(given: dict[str, Any], kind: str) -> None:
@@ -104,6 +123,7 @@ def _known(model: Learner, given: dict[str, Any]) -> dict[str, Any]:
         "separation": _repeated_separation(separation, given["separation"]),
         "interaction_scale": "none" if "interaction_scale" in kept and scale is None else scale,
         "bias": kept.get("bias"),
+        "memory": kept.get("memory"),
         "names": _repeated_names(model, given["names"]),
     }
 

@@ -10,7 +10,7 @@ import numpy as np
 from pqrlearn import modelfile
 from pqrlearn.cli import options, show
 from pqrlearn.cli.separate import print_separation
-from pqrlearn.learners import Learner, load
+from pqrlearn.learners import Auto, Learner, load
 from pqrlearn.separation import KIND, Separation
 
 
@@ -52,10 +52,12 @@ def _inspect_model(learner: Learner, top: int, as_json: bool) -> None:
             for block, rows in strong.items()
         }
         bias = float(learner.weights("bias")[1][0]) if "bias" in learner.blocks else None
+        found = {"auto": learner.summary()} if isinstance(learner, Auto) else {}
         show.print_json(
             {
                 "model": learner.kind,
                 "settings": learner.settings(),
+                **found,
                 "nonzeros": nonzeros,
                 "bias": bias,
                 "strongest": named,
@@ -63,8 +65,17 @@ def _inspect_model(learner: Learner, top: int, as_json: bool) -> None:
         )
         return
     lines = [("model", learner.kind), *_flat(learner.settings())]
+    if isinstance(learner, Auto):
+        lines += show.auto_cells(learner)
     lines += [(f"non-zero {block} weights", f"{count:,}") for block, count in nonzeros.items()]
     show.table("", ["", ""], lines, text_columns=2)
+    if isinstance(learner, Auto):
+        about = learner.summary()
+        experts = [
+            (name, f"{share:.1%}", f"{about['losses'][name]:,.1f}")
+            for name, share in about["posterior"].items()
+        ]
+        show.table("\nexperts", ["", "posterior", "total loss"], experts)
     for block, rows in strong.items():
         if rows:
             cells = [(" × ".join(names), f"{weight:+.4f}") for names, weight in rows]

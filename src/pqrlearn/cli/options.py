@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import click
 
@@ -45,6 +46,22 @@ class SampleRows(click.ParamType[int | None]):
         if rows < 1:
             self.fail(f"{value!r} is neither 'all' nor a whole number from 1 on")
         return rows
+
+
+class Bytes(click.ParamType[int]):
+    """A number of bytes, as in 500MB or 2GB."""
+
+    name = "SIZE"
+    _UNITS: ClassVar[dict[str, int]] = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+    def convert(self, value: Any, param: Any, context: Any) -> int:
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMG]?B?)", str(value), re.IGNORECASE)
+        unit = match[2].upper() if match else ""
+        if match is None or (unit and unit not in self._UNITS):
+            self.fail(f"{value!r} is not a size, as in 500MB or 2GB")
+        return int(float(match[1]) * self._UNITS[unit])
 
 
 class Scale(click.ParamType[float | str]):
@@ -110,6 +127,14 @@ sample_rows = click.option(
 )
 names = click.option(
     "--names", metavar="FILE", help="Names of numbered features: an index and a name per line."
+)
+
+
+memory = click.option(
+    "--memory",
+    type=Bytes(),
+    help="auto: bound on the tables of features and pairs. Default: none for features (about 80 "
+    "bytes each), 1,048,576 pairs (up to 128 bytes each).",
 )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from pqrlearn.learners import Auto
 from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import Pass
 from pqrlearn.readers import Inputs
@@ -161,6 +162,17 @@ def figure_cells(result: Pass) -> list[tuple[str, str]]:
         (f"best constant's {title}", f"{figures[f'constant_{key}']:.5f}"),
         ("mean label", f"{figures['mean_label']:.5f}"),
         ("mean prediction", f"{figures['mean_prediction']:.5f}"),
+    ]
+
+
+def auto_cells(model: Auto) -> list[tuple[str, str]]:
+    """What a self-tuning learner found out, for people."""
+    about = model.summary()
+    best = max(about["posterior"].items(), key=lambda item: item[1])
+    return [
+        ("high features", f"{about['high']:,}  (they rose while it learned)"),
+        ("best expert", f"{best[0]}  ({best[1]:.0%} of the posterior)"),
+        ("regret against it", f"{about['regret']:,.1f} of at most {about['bound']:,.1f}"),
     ]
 
 

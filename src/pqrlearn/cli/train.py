@@ -18,7 +18,7 @@ from pqrlearn.checkpoint import Progress, cut, skip
 from pqrlearn.cli import options, show
 from pqrlearn.cli.choose import new_learner, refuse_contradictions
 from pqrlearn.files import check_writable, room_beside
-from pqrlearn.learners import LEARNERS, PQR, load
+from pqrlearn.learners import LEARNERS, PQR, Auto, load
 from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import Pass, finite, learn, peak_memory
 from pqrlearn.readers import Inputs, Reader, at_most, format_batch, open_reader
@@ -32,7 +32,10 @@ EVERY = 1_000_000
 @click.command(short_help="Learn a model from files, one row at a time.")
 @options.files
 @click.option("-o", "--output", required=True, metavar="MODEL", help="Where to save the model.")
-@click.option("--model", type=click.Choice(list(LEARNERS)), help="Default: pqr.")
+@click.option(
+    "--model", type=click.Choice(list(LEARNERS)), help="Default: auto, which needs no settings."
+)
+@options.memory
 @options.loss
 @options.order
 @options.min_count
@@ -236,8 +239,15 @@ class _Run:
                 f"went on after {self.start.rows:,} rows{where}; the figures are of those since"
             )
         show.note_bad_rows(self.inputs, first)
+        if isinstance(self.learner, Auto) and self.progress.passes > 1:
+            show.note(
+                "warning: auto takes every row as new evidence, so after several passes it is too "
+                "sure of itself; --model pqr or lr can go over rows again"
+            )
         warning = first.worse_than_constant()
-        if warning:
+        if warning and isinstance(self.learner, Auto):
+            show.note(f"warning: {warning}")
+        elif warning:
             optimizer = self.learner.settings().get("optimizer", {})
             rate = "--alpha" if "alpha" in optimizer else "--eta"
             show.note(f"warning: {warning}; try a smaller {rate}")
@@ -261,6 +271,8 @@ class _Run:
             }
         if isinstance(self.learner, PQR):
             figures["order"] = self.learner.separation.order
+        if isinstance(self.learner, Auto):
+            figures["auto"] = self.learner.summary()
         if self.counted is not None:
             counts, seconds = self.counted
             figures["counted"] = {
@@ -278,6 +290,7 @@ class _Run:
         return [
             ("model", f"{self.learner.kind.upper()}, {self.learner.loss} loss"),
             *order,
+            *(show.auto_cells(self.learner) if isinstance(self.learner, Auto) else ()),
             ("rows", f"{first.rows:,}"),
             ("seconds", f"{first.seconds:.2f}  ({first.rows_per_second:,.0f} rows/s)"),
             *((f"progressive {name}", cell) for name, cell in show.figure_cells(first)),

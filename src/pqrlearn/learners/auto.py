@@ -27,7 +27,7 @@ EXPERTS: Final = (
 
 PAIRS: Final = 1 << 20
 """Slots for pairs, unless `memory` allows fewer."""
-PAIR_BYTES: Final = 102
+PAIR_BYTES: Final = 128
 """What a pair takes at most, with its place in the table."""
 FEATURE_BYTES: Final = 80
 """What a feature takes: a slot of 64 bytes, a count, and some room in the tables."""
@@ -45,7 +45,7 @@ class Auto(NativeLearner):
     rise from low to high while it learns.
 
     `memory` bounds the tables of features and pairs, in bytes: a feature takes about 80, a pair up
-    to 102. By default features have no bound, and there are up to 1,048,576 pairs. A pair that
+    to 128. By default features have no bound, and there are up to 1,048,576 pairs. A pair that
     finds no room counts by its feature's shared weight, a feature that finds none as never seen.
 
     >>> model = Auto()
@@ -90,6 +90,20 @@ class Auto(NativeLearner):
     def bound(self) -> float:
         """What `regret` cannot exceed."""
         return self._model.bound
+
+    def summary(self) -> dict[str, Any]:
+        """What it has found out: shares, losses and sizes, as plain numbers."""
+        features, pairs = self._model.sizes()
+        return {
+            "posterior": self.posterior(),
+            "losses": dict(zip(EXPERTS, self._model.losses(), strict=True)),
+            "stacked": self._model.stacked,
+            "regret": self.regret(),
+            "bound": self.bound(),
+            "features": features,
+            "high": len(self.high),
+            "pairs": pairs,
+        }
 
     @property
     def high(self) -> npt.NDArray[np.uint32]:
