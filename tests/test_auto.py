@@ -176,6 +176,21 @@ def test_it_is_never_much_worse_than_the_best_constant(rate: float) -> None:
     assert loss <= best + 0.5 * math.log(rows) + math.log(2) + math.log(16)
 
 
+def test_sums_in_32_bits_go_on_growing() -> None:
+    """A rate of 4 % over so many rows that a sum without a bound on information stands still."""
+    rng, model = np.random.default_rng(3), Auto()
+    rows = 500_000
+    indptr, ones = np.arange(0, rows + 1), np.ones(rows, np.float32)
+    said = clicked = 0.0
+    for part in range(4):
+        labels = (rng.random(rows) < 0.04).astype(float)
+        indices = rng.integers(0, 3, rows).astype(np.uint32)
+        margins = model.learn_margins(Batch(indptr, indices, ones, labels, ones))
+        if part > 0:
+            said, clicked = said + (1 / (1 + np.exp(-margins))).sum(), clicked + labels.sum()
+    assert said == pytest.approx(clicked, rel=0.01)  # three standard deviations of the clicks
+
+
 # Numbers of any size.
 
 

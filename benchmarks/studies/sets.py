@@ -36,7 +36,7 @@ def _published(name: str) -> Batch:
 
 def _libsvm(name: str) -> Batch:
     path = Path(os.environ["PQRLEARN_DATA"], "extra", f"{name}.svm")
-    return Batch.joined(LibsvmReader(path, clicks=True).batches())
+    return Batch.joined(LibsvmReader(path, loss="logistic").batches())
 
 
 def _shuffled(batch: Batch) -> Batch:

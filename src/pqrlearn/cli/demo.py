@@ -16,7 +16,7 @@ from pqrlearn.cli import options, show
 from pqrlearn.cli.inspect import strongest
 from pqrlearn.datasets.clicks import ClickStream
 from pqrlearn.hyper import AdaGrad, Ftrl
-from pqrlearn.learners import FM, LR, PQR, DiFacto, Learner
+from pqrlearn.learners import FM, LR, PQR, Auto, DiFacto, Learner
 from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import Pass, evaluate, learn
 from pqrlearn.readers import read, read_names
@@ -25,7 +25,8 @@ from pqrlearn.separation import Counts
 ORDERS = {100: 0.1, 450: 0.05, 2000: 0.05}
 """Of PQR, and its alpha for each."""
 SETTINGS = """\
-Each with its best settings of a small grid on another stream (docs/models.md);
+Auto has no settings (docs/auto.md); the others have their best ones of a small
+grid on another stream (docs/models.md).
 {repeats} rounds: ± is the standard deviation over random starts, time the median."""
 
 Make = Callable[[str, int], Learner]
@@ -41,6 +42,7 @@ def _projective(order: int, alpha: float) -> Make:
 
 
 CONTENDERS: dict[str, Make] = {
+    "Auto, untouched": lambda train, seed: Auto(),
     "LR": lambda train, seed: LR(),
     "FM, rank 64": lambda train, seed: FM(optimizer=AdaGrad(factor_eta=0.03), rank=64, seed=seed),
     "DiFacto": lambda train, seed: DiFacto(
@@ -89,8 +91,8 @@ class Run:
 @options.quiet
 @options.as_json
 def demo(rows: int, seed: int, repeats: int, quiet: bool, as_json: bool) -> None:
-    """Make a click stream with planted interactions, train LR, FM, DiFacto and PQR on it in one
-    pass each, and show how they compare and which interactions PQR found."""
+    """Make a click stream with planted interactions, train Auto, LR, FM, DiFacto and PQR on it in
+    one pass each, and show how they compare and which interactions PQR found."""
     stream = ClickStream.demo(seed)
     with TemporaryDirectory(prefix="pqr-demo-") as folder:
         train, test, names = (Path(folder) / name for name in ("train", "test", "names"))
@@ -175,13 +177,14 @@ def _print(
     best_possible: dict[str, float],
     found: list[tuple[tuple[str, ...], float, bool]],
 ) -> None:
+    linear = next(result["seconds"] for result in results if result["model"] == "LR")
     cells = [
         (
             result["model"],
             _with_spread(result, "held_out_logloss"),
             _with_spread(result, "held_out_auc"),
             f"{result['progressive_logloss']:.4f}",
-            f"{result['seconds'] / results[0]['seconds']:.1f} ×",
+            f"{result['seconds'] / linear:.1f} ×",
             f"{result['nonzeros']:,.0f}",
         )
         for result in results

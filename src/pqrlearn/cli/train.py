@@ -115,6 +115,13 @@ class _Run:
         if given["bad_rows"]:
             self._keep_bad = stack.enter_context(open(given["bad_rows"], "wb"))  # noqa: SIM115
             self.inputs.keep_bad(self._keep_bad)
+        if self.progress.passes > 1 and (resumed or given["model"] in (None, "auto")):
+            kind = resumed.kind if resumed else "auto"
+            if kind == "auto":
+                raise click.UsageError(
+                    "--passes needs --model pqr or another: auto takes every row as new evidence, "
+                    "and rows seen twice make it too sure of itself"
+                )
         self.learner = resumed or new_learner(given, self.loss, self._separation)
         self.inputs.use_names(self.learner.names, self.learner.next_feature)
         self._use_room()
@@ -239,11 +246,6 @@ class _Run:
                 f"went on after {self.start.rows:,} rows{where}; the figures are of those since"
             )
         show.note_bad_rows(self.inputs, first)
-        if isinstance(self.learner, Auto) and self.progress.passes > 1:
-            show.note(
-                "warning: auto takes every row as new evidence, so after several passes it is too "
-                "sure of itself; --model pqr or lr can go over rows again"
-            )
         warning = first.worse_than_constant()
         if warning and isinstance(self.learner, Auto):
             show.note(f"warning: {warning}")
