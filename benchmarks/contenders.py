@@ -143,6 +143,11 @@ class Factorized(Ours):
     note = "rank 8, AdaGrad with the rates that it has by default; two threads, as LR"
 
 
+class SelfTuning(Ours):
+    key, title, kind, rates = "auto", "Auto", ["--model", "auto"], ()
+    note = "nothing set, nothing counted before; two threads, as LR"
+
+
 class Projective(Ours):
     key = "pqr"
     note = (
@@ -312,6 +317,7 @@ def contenders(order: int) -> list[Contender]:
         Linear(),
         VwLinear(),
         Projective(order),
+        SelfTuning(),
         VwPairs(),
         Factorized(),
         XLearn(),

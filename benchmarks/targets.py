@@ -130,6 +130,8 @@ TARGETS = (
     Target("time of PQR(8000) : LR, Avazu", "≤", 3, "×", duration("avazu", "pqr", "lr")),
     Target("PQR(1000) : VW --ftrl -q, Criteo", "≥", 12, "×", speed("criteo", "pqr", "vw-q")),
     Target("time of PQR(1000) : LR, Criteo", "≤", 10, "×", duration("criteo", "pqr", "lr")),
+    Target("Auto : VW --ftrl, Avazu", "≥", 0.5, "×", speed("avazu", "auto", "vw")),
+    Target("Auto : VW --ftrl -q, Avazu", "≥", 3, "×", speed("avazu", "auto", "vw-q")),
     *_factorized("avazu", "Avazu"),
     *_factorized("criteo", "Criteo"),
     *_one_by_one("columns", "the same names"),

@@ -141,7 +141,7 @@ def test_an_unknown_contender_is_an_error_that_names_them_all():
     done = bench("--only", "nobody")
     assert done.returncode == 2
     assert (
-        "lr, vw, pqr, vw-q, fm, xlearn, lr-cache, vw-cache, lr-memory, sklearn, river"
+        "lr, vw, pqr, auto, vw-q, fm, xlearn, lr-cache, vw-cache, lr-memory, sklearn, river"
         in done.stderr
     )
 
