@@ -34,7 +34,7 @@ class Learner(ABC):
     """
 
     kind: ClassVar[str]
-    blocks: ClassVar[tuple[str, ...]]
+    blocks: tuple[str, ...]
     loss: LossName
     progress: Any = None
     """Of the checkpoint it was loaded from: how far that run had come."""
@@ -135,9 +135,13 @@ class Learner(ABC):
     def next_feature(self) -> int:
         """The number behind those of all features that it has learned."""
 
-    @abstractmethod
     def use_names(self, names: _core.Names) -> None:
         """Gives features their names, copied; before learning, so that no name is given twice."""
+        self._share_names(names.copy())
+
+    @abstractmethod
+    def _share_names(self, names: _core.Names) -> None:
+        """The same, not copied: whoever has them too adds to them."""
 
     @abstractmethod
     def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
@@ -336,8 +340,8 @@ class NativeLearner(Learner):
     def next_feature(self) -> int:
         return int(self._model.next_feature)
 
-    def use_names(self, names: _core.Names) -> None:
-        self._model.names = names.copy()
+    def _share_names(self, names: _core.Names) -> None:
+        self._model.names = names
 
 
 def as_batch(X: RowsLike, y: Any = None, weights: Any = None) -> Batch:

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
-from pqrlearn.errors import HyperError, RefusedRow, RowError
+from pqrlearn.errors import HyperError
 from pqrlearn.hyper import NuclearBall, check_whole
-from pqrlearn.learners.base import Features, Learner, _complete, _located, _without_row
+from pqrlearn.learners.base import _complete, _located
+from pqrlearn.learners.numbered import NumberedLearner
 from pqrlearn.learners.spectral import Entries, IntArray, Spectrum
 from pqrlearn.loss import check_loss, loss_named
 from pqrlearn.rows import Batch, FloatArray
@@ -23,7 +24,7 @@ LARGEST = 1e200
 _ROWS_AT_ONCE = 1024  # of predictions
 
 
-class SpectralLearner(Learner):
+class SpectralLearner(NumberedLearner):
     """A Learner whose interactions are a symmetric matrix in a nuclear-norm ball.
 
     Every row is predicted with the matrix of the last step. Rows wait, as part of the state, until
@@ -34,13 +35,13 @@ class SpectralLearner(Learner):
     """Whether position 0 is an always-on coordinate, and squares count."""
 
     def __init__(self, loss: str, ball: NuclearBall) -> None:
+        super().__init__()
         if not isinstance(ball, NuclearBall):
             raise HyperError(f"ball={ball!r} must be a NuclearBall")
         self.loss = check_loss(loss)
         self._slope: Any = loss_named(loss).slope  # of numbers, as of arrays
         self.ball = ball
         self._spectrum = Spectrum(ball, squares=self._augmented)
-        self._reader = _core.DictReader()
         self._positions: dict[int, int] = {}
         self._rows = 0
         self._next_feature = 0
@@ -56,27 +57,6 @@ class SpectralLearner(Learner):
     def _learn_linear(self, features: list[int], values: list[float], slope: float) -> None: ...
 
     # -- learning and predicting ------------------------------------------------
-
-    def learn_one(self, x: Features, y: float, weight: float = 1.0) -> float:
-        try:
-            row = self._reader.read_labelled(x, self._next_feature, self.loss, y, weight)
-            margins = self._learn_batch(Batch._unchecked(*row))
-        except ValueError as error:
-            raise RowError(_without_row(error)) from None
-        except RefusedRow:
-            raise RowError(_core.TOO_LARGE) from None
-        if row[4][0] > 0:
-            self._reader.keep()
-        return float(self._linked(margins)[0])
-
-    def margin_one(self, x: Features) -> float:
-        try:
-            row = Batch._unchecked(*self._reader.read(x, self._next_feature))
-            return float(self.batch_margins(row)[0])
-        except ValueError as error:
-            raise RowError(_without_row(error)) from None
-        except RefusedRow:
-            raise RowError(_core.TOO_LARGE) from None
 
     def batch_margins(self, batch: Batch) -> FloatArray:
         margins = np.empty(len(batch))
@@ -188,15 +168,8 @@ class SpectralLearner(Learner):
         return self._rows
 
     @property
-    def names(self) -> _core.Names:
-        return self._reader.names
-
-    @property
     def next_feature(self) -> int:
         return self._next_feature
-
-    def use_names(self, names: _core.Names) -> None:
-        self._reader.names = names.copy()
 
     @property
     def features(self) -> npt.NDArray[np.uint32]:
@@ -259,7 +232,7 @@ class SpectralLearner(Learner):
         )
         if self._next_feature <= max(features, default=-1):
             raise ValueError("next_feature is taken")
-        self._reader.names = names
+        self._share_names(names)
         return self
 
     def _restore_waiting(self, tensors: modelfile.Tensors, size: int) -> None:

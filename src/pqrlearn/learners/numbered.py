@@ -1,0 +1,39 @@
+"""What Learners in Python share: a row by name becomes a Batch of one row."""
+
+from __future__ import annotations
+
+from pqrlearn import _core
+from pqrlearn.errors import RowError
+from pqrlearn.learners.base import Features, Learner, _without_row
+from pqrlearn.rows import Batch
+
+
+class NumberedLearner(Learner):
+    """A Learner that learns and predicts Batches; it keeps the names of their features."""
+
+    def __init__(self) -> None:
+        self._reader = _core.DictReader()
+
+    def learn_one(self, x: Features, y: float, weight: float = 1.0) -> float:
+        try:
+            row = self._reader.read_labelled(x, self.next_feature, self.loss, y, weight)
+            margins = self._learn_batch(Batch._unchecked(*row))
+        except ValueError as error:
+            raise RowError(_without_row(error)) from None
+        if row[4][0] > 0:
+            self._reader.keep()
+        return float(self._linked(margins)[0])
+
+    def margin_one(self, x: Features) -> float:
+        try:
+            row = Batch._unchecked(*self._reader.read(x, self.next_feature))
+            return float(self.batch_margins(row)[0])
+        except ValueError as error:
+            raise RowError(_without_row(error)) from None
+
+    @property
+    def names(self) -> _core.Names:
+        return self._reader.names
+
+    def _share_names(self, names: _core.Names) -> None:
+        self._reader.names = names
