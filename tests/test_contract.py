@@ -19,6 +19,7 @@ from pqrlearn import (
     DiFacto,
     Ftrl,
     FtrlGeneral,
+    Mixture,
     NuclearBall,
     Ogd,
     Separation,
@@ -87,10 +88,16 @@ def auto(**settings: Any) -> contract.Make:
     return lambda rows=None: Auto(**settings)
 
 
+def mixture(loss: str) -> contract.Make:
+    makers = lr(loss=loss), pqr(loss=loss, optimizer=OPTIMIZERS["l1+l2"])
+    return lambda rows=None: Mixture(make(rows) for make in makers)
+
+
 def learners() -> dict[str, contract.Make]:
     made: dict[str, contract.Make] = {
         f"auto {loss}": auto(loss=loss) for loss in ("squared", "logistic")
     }
+    made |= {f"mixture {loss}": mixture(loss) for loss in ("squared", "logistic")}
     made["auto small"] = auto(memory=1 << 20)
     for loss in ("squared", "logistic", "poisson"):
         chosen = {name: OPTIMIZERS[name] for name in ("plain", "ogd ball", "general ball")}

@@ -30,6 +30,7 @@ PUBLIC = [
     "Ftrl",
     "FtrlGeneral",
     "LR",
+    "Mixture",
     "NuclearBall",
     "Ogd",
     "PQR",
@@ -69,7 +70,7 @@ def test_every_public_name_is_importable_and_documented(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["Batch", "CCFM", "CFM", "Counts", "DiFacto", "FM", "LR", "PQR", "QR", "Separation"],
+    ["Batch", "CCFM", "CFM", "Counts", "DiFacto", "FM", "LR", "Mixture", "PQR", "QR", "Separation"],
 )
 def test_every_public_method_is_typed(name: str) -> None:
     for method, function in inspect.getmembers(getattr(pqrlearn, name), inspect.isfunction):

@@ -14,7 +14,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pqrlearn.errors import PqrError
     from pqrlearn.hyper import AdaGrad, Ftrl, FtrlGeneral, NuclearBall, Ogd, Sgd
-    from pqrlearn.learners import CCFM, CFM, FM, LR, PQR, QR, Auto, DiFacto, State, from_bytes, load
+    from pqrlearn.learners import (
+        CCFM,
+        CFM,
+        FM,
+        LR,
+        PQR,
+        QR,
+        Auto,
+        DiFacto,
+        Mixture,
+        State,
+        from_bytes,
+        load,
+    )
     from pqrlearn.readers import read
     from pqrlearn.rows import Batch
     from pqrlearn.separation import Counts, Separation
@@ -31,6 +44,7 @@ _HOMES = {
     "Ftrl": "hyper",
     "FtrlGeneral": "hyper",
     "LR": "learners",
+    "Mixture": "learners",
     "NuclearBall": "hyper",
     "Ogd": "hyper",
     "PQR": "learners",
@@ -58,6 +72,7 @@ __all__ = [
     "DiFacto",
     "Ftrl",
     "FtrlGeneral",
+    "Mixture",
     "NuclearBall",
     "Ogd",
     "PqrError",

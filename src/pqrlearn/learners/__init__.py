@@ -13,6 +13,7 @@ from pqrlearn.learners.ccfm import CCFM
 from pqrlearn.learners.cfm import CFM
 from pqrlearn.learners.difacto import DiFacto
 from pqrlearn.learners.fm import FM
+from pqrlearn.learners.mixture import Mixture
 from pqrlearn.learners.pqr import LR, PQR, QR
 from pqrlearn.learners.state import State
 
@@ -27,24 +28,27 @@ __all__ = [
     "Auto",
     "DiFacto",
     "Learner",
+    "Mixture",
     "State",
     "from_bytes",
     "load",
     "make",
 ]
 
+_KINDS: dict[str, type[Learner]] = {**LEARNERS, Mixture.kind: Mixture}
+
 
 def load(path: str | os.PathLike[str]) -> Learner:
     """The model saved at `path`, whichever it is, ready to predict or to go on learning."""
     kind, settings, tensors = modelfile.read(path)
-    if kind not in LEARNERS:
+    if kind not in _KINDS:
         raise NotAModel(f"{path}: a {kind} file, not a model written by pqr train")
-    return LEARNERS[kind]._from_parts(str(path), kind, settings, tensors)
+    return _KINDS[kind]._from_parts(str(path), kind, settings, tensors)
 
 
 def from_bytes(data: bytes) -> Learner:
     """The model that `to_bytes` wrote."""
     kind, settings, tensors = modelfile.from_bytes(data)
-    if kind not in LEARNERS:
+    if kind not in _KINDS:
         raise NotAModel(f"<bytes>: a {kind} file, not a model")
-    return LEARNERS[kind]._from_parts("<bytes>", kind, settings, tensors)
+    return _KINDS[kind]._from_parts("<bytes>", kind, settings, tensors)

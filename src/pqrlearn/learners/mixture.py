@@ -1,0 +1,245 @@
+"""Mixture: several Learners side by side, and a prediction hardly worse than the best one's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from pqrlearn import _core, modelfile
+from pqrlearn.errors import HyperError, RefusedRow
+from pqrlearn.hyper import check_whole
+from pqrlearn.learners.base import Learner, _complete
+from pqrlearn.learners.bayes import BAYES
+from pqrlearn.learners.build import LEARNERS
+from pqrlearn.learners.numbered import NumberedLearner
+from pqrlearn.loss import LossName, loss_named
+from pqrlearn.rows import Batch, FloatArray
+from pqrlearn.separation import name_tensors
+
+_NO_FEATURES = np.zeros(0, np.uint32)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+
+
+class Mixture(NumberedLearner):
+    """Bayes over the predictions of Learners that all learn every row.
+
+    With the logistic loss, N learners and row weights up to 1, the total loss exceeds that of the
+    best of them by ln N at most, whatever the rows are (`bound`). The learners have one loss and
+    share one dictionary of names; from now on only the mixture teaches them.
+
+    Where one of them refuses a row as too large, the others predict and learn it, and it counts as
+    if that one had predicted what they did together. A row that all refuse is refused.
+
+    >>> from pqrlearn import LR, PQR, Separation
+    >>> rows = [{"site": "a", "ad": "x"}, {"site": "b", "ad": "x"}, {"site": "a", "ad": "y"}]
+    >>> model = Mixture([LR(), PQR(Separation.top_k(rows, order=2))])
+    >>> _ = model.learn_many(rows * 100, [1, 0, 0] * 100)
+    >>> sum(model.posterior()), model.regret() <= model.bound()
+    (1.0, True)
+    """
+
+    kind = "mixture"
+
+    def __init__(self, learners: Iterable[Learner]) -> None:
+        super().__init__()
+        self.learners = tuple(learners)
+        _check_learners(self.learners)
+        self.loss = check_mixable(self.learners[0].loss)
+        self.blocks = _common_blocks(self.learners)
+        self._bayes = BAYES[self.loss](len(self.learners))
+        self._rows = 0
+        self.use_names(_common_names(self.learners))
+
+    # -- learning and predicting ------------------------------------------------
+
+    def _learn_batch(self, batch: Batch) -> FloatArray:
+        """The learners take the rows one after the other, up to a row that the first one refuses:
+        if all do, none may have learned a row behind it."""
+        mixed, done = [np.zeros(0)], 0
+        while True:
+            rest = batch.part(done, len(batch)) if done else batch
+            first = _until_refused(self.learners[0]._learn_batch, rest)
+            run = rest if len(first) == len(rest) else rest.part(0, len(first))
+            others = [_each_row(learner._learn_batch, run) for learner in self.learners[1:]]
+            margins = np.stack([first, *others])
+            margins = margins[:, : _predicted(margins)]
+            stop = margins.shape[1]
+            labels = loss_named(self.loss).kept(run.labels[:stop])
+            mixed.append(self._bayes.learn(margins, labels, run.weights[:stop]))
+            self._rows += int(np.count_nonzero(run.weights[:stop] > 0))
+            done += stop
+            if stop < len(run) or done == len(batch):
+                return _complete(np.concatenate(mixed), batch)
+
+    def batch_margins(self, batch: Batch) -> FloatArray:
+        margins = np.stack([_each_row(learner.batch_margins, batch) for learner in self.learners])
+        return _complete(self._bayes.mixed(margins[:, : _predicted(margins)]), batch)
+
+    # -- looking into -----------------------------------------------------------
+
+    def posterior(self) -> list[float]:
+        """The share of each learner, in order, by how well it has predicted so far."""
+        return [float(share) for share in self._bayes.posterior()]
+
+    def regret(self) -> float:
+        """What its predictions have lost beyond the best learner's, in total; often negative.
+
+        Of the squared loss that is in units of (prediction - label)².
+        """
+        return self._bayes.regret()
+
+    def bound(self) -> float:
+        """What `regret` cannot exceed."""
+        return self._bayes.bound()
+
+    @property
+    def rows(self) -> int:
+        return self._rows
+
+    @property
+    def next_feature(self) -> int:
+        return max(learner.next_feature for learner in self.learners)
+
+    def _share_names(self, names: _core.Names) -> None:
+        super()._share_names(names)
+        for learner in self.learners:
+            learner._share_names(names)
+
+    def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
+        """The features of each coordinate of a block that all learners have, and its weight.
+
+        The learners' weights, times their shares: with the logistic loss an approximation, because
+        a mixture of probabilities is not linear.
+        """
+        if block not in self.blocks:
+            raise KeyError(
+                f"this mixture has no block {block!r}, only {', '.join(self.blocks)}: "
+                "all of its learners must have it"
+            )
+        keys, weights = zip(*(learner.weights(block) for learner in self.learners), strict=True)
+        amounts = [share * w for share, w in zip(self.posterior(), weights, strict=True)]
+        if block == "bias":
+            return _NO_FEATURES, np.sum(amounts, axis=0)
+        numbers, places = np.unique(_numbers(np.concatenate(keys)), return_inverse=True)
+        totals = np.zeros(len(numbers))
+        np.add.at(totals, places, np.concatenate(amounts))
+        if keys[0].ndim == 1:
+            return numbers.astype(np.uint32), totals
+        pairs = np.stack([numbers >> np.uint64(32), numbers & _LOW_HALF], axis=1)
+        return pairs.astype(np.uint32), totals
+
+    # -- saving -----------------------------------------------------------------
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            "loss": self.loss,
+            "rows": self._rows,
+            "learners": [{"kind": one.kind, **one.settings()} for one in self.learners],
+        }
+
+    def _tensors(self) -> modelfile.Tensors:
+        tensors: modelfile.Tensors = {**self._bayes.tensors()}
+        for number, learner in enumerate(self.learners):
+            tensors |= {f"{number}.{name}": t for name, t in learner._tensors().items()}
+        return tensors
+
+    @classmethod
+    def _restored(
+        cls, settings: dict[str, Any], tensors: modelfile.Tensors, names: _core.Names
+    ) -> Self:
+        learners = []
+        for number, described in enumerate(settings["learners"]):
+            own, head = dict(described), f"{number}."
+            parts = {n.removeprefix(head): t for n, t in tensors.items() if n.startswith(head)}
+            learners.append(LEARNERS[own.pop("kind")]._restored(own, parts, names))
+        model = cls(learners)
+        if settings["loss"] != model.loss:
+            raise ValueError("the loss is not that of the learners")
+        model._rows = check_whole("rows", settings["rows"], least=0, most=2**63)
+        model._bayes.restore(
+            modelfile.tensor(tensors, "losses", np.float64, 2),
+            modelfile.tensor(tensors, "scalars", np.float64, 1),
+        )
+        if (model._rows > 0) != (model._bayes.low <= model._bayes.high):
+            raise ValueError("the range of labels does not fit the rows")
+        model._share_names(names)
+        return model
+
+
+def check_mixable(loss: LossName) -> LossName:
+    """The loss, if mixing has a bound there."""
+    if loss not in BAYES:
+        raise HyperError(
+            f"loss={loss!r} is not for Mixture: a mixture of predicted means has no bound there; "
+            "use one of the learners alone"
+        )
+    return loss
+
+
+def _check_learners(learners: tuple[Learner, ...]) -> None:
+    if not learners:
+        raise HyperError("a Mixture needs one learner at least")
+    for number, learner in enumerate(learners):
+        if not isinstance(learner, Learner) or isinstance(learner, Mixture):
+            raise HyperError(f"learner {number} is {learner!r}: a Mixture takes all other Learners")
+        if any(learner is other for other in learners[:number]):
+            raise HyperError(f"learner {number} is there twice: it would learn every row twice")
+        if learner.loss != learners[0].loss:
+            raise HyperError(
+                f"learner {number} has loss={learner.loss!r}, the first {learners[0].loss!r}: "
+                "a Mixture has one loss"
+            )
+
+
+def _common_blocks(learners: tuple[Learner, ...]) -> tuple[str, ...]:
+    """Those that all have; factors have no mean, since only their products count."""
+    blocks = [b for b in learners[0].blocks if all(b in other.blocks for other in learners)]
+    return tuple(block for block in blocks if block != "factor")
+
+
+def _common_names(learners: tuple[Learner, ...]) -> _core.Names:
+    """The names that all learners go on with, if those that have names number them alike."""
+    named = [learner.names for learner in learners if len(learner.names)]
+    for names in named[1:]:
+        first, other = name_tensors(named[0]), name_tensors(names)
+        if not all(np.array_equal(first[part], other[part]) for part in first):
+            raise HyperError(
+                "the learners have different names of features; make them from the same counts, "
+                "or give all of them the same names by use_names"
+            )
+    return named[0] if named else _core.Names()
+
+
+def _until_refused(margins_of: Callable[[Batch], FloatArray], batch: Batch) -> FloatArray:
+    """The margins of the rows up to the first that is refused, whose margin is NaN."""
+    try:
+        return margins_of(batch)
+    except RefusedRow as error:
+        return np.append(error.margins, np.nan)
+
+
+def _each_row(margins_of: Callable[[Batch], FloatArray], batch: Batch) -> FloatArray:
+    """The margins of all rows; where one is refused, NaN."""
+    margins = _until_refused(margins_of, batch)
+    while len(margins) < len(batch):
+        rest = batch.part(len(margins), len(batch))
+        margins = np.concatenate([margins, _until_refused(margins_of, rest)])
+    return margins
+
+
+def _predicted(margins: FloatArray) -> int:
+    """How many rows come before the first that no learner predicts."""
+    refused = np.flatnonzero(np.isnan(margins).all(axis=0))
+    return int(refused[0]) if len(refused) else margins.shape[1]
+
+
+def _numbers(keys: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+    """One number for each feature or pair, in whichever order a learner names its two."""
+    if keys.ndim == 1:
+        return keys.astype(np.uint64)
+    low, high = keys.min(axis=1).astype(np.uint64), keys.max(axis=1).astype(np.uint64)
+    numbers: npt.NDArray[np.uint64] = (low << np.uint64(32)) | high
+    return numbers
