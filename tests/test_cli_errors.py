@@ -57,6 +57,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "train rows -o out --model pqr --order 9999999999",
             "order=9999999999 must be a whole number",
         ),
+        (
+            "train rows -o out --model pqr --order x",
+            "'x' is neither 'auto' nor a whole number from 0 on",
+        ),
+        ("train rows -o out --order auto --model lr", "--order needs --model pqr: lr has no"),
+        (
+            "train rows -o out --model pqr --order auto --min-count 3",
+            "--min-count already says which features",
+        ),
+        (
+            "train rows -o out --model pqr --order auto --separation sep",
+            "--separation already says which",
+        ),
+        (
+            "train rows -o out --model pqr --order auto --loss poisson",
+            "loss='poisson' is not for Mixture: a",
+        ),
+        ("train rows -o out --model pqr --order auto --alpha 0", "alpha=0.0 must be a number > 0"),
+        ("separate rows -o out --order auto", "--order auto needs pqr train: a separation has one"),
+        ("tune rows --order auto", "--order auto needs pqr train: settings are found for one"),
         ("train rows -o out --sample-rows 0", "'0' is neither 'all' nor a whole number"),
         (
             "train rows -o out --model pqr --interaction-scale 0",

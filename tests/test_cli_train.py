@@ -8,6 +8,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from sklearn.metrics import log_loss, mean_squared_error, roc_auc_score
 import pqrlearn
 from command import PQR as COMMAND
 from command import SECONDS, clicks, failure, fed_slowly, figures, ok, run, write_rows
-from pqrlearn import LR, PQR, QR, Batch, Ftrl, Separation
+from pqrlearn import LR, PQR, QR, Batch, Counts, Ftrl, Mixture, Separation
 from pqrlearn.learners import Learner
 from strategies import cut
 
@@ -363,3 +364,57 @@ def test_the_largest_index_costs_kilobytes(tmp_path: Path) -> None:
         )
         peaks.append(1024 * int(done.stderr.split()[-1]))
     assert peaks[1] - peaks[0] < 2e6
+
+
+# Several orders.
+
+
+def test_order_auto_mixes_orders(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.pqr"
+    found = figures("train", folder / "rows.svm", "--model", "pqr", "--order", "auto", "-o", path)
+    orders = Counts.of_files([folder / "rows.svm"]).orders()
+    assert len(orders) > 2
+    assert [one["order"] for one in found["posterior"]] == orders
+    assert sum(one["share"] for one in found["posterior"]) == pytest.approx(1)
+    assert found["model"] == "mixture"
+    assert found["regret"] <= found["bound"]
+    model = pqrlearn.load(path)
+    assert isinstance(model, Mixture)
+    assert model.posterior() == [one["share"] for one in found["posterior"]]
+    assert [one.separation.order for one in model.learners if isinstance(one, PQR)] == orders
+    singles = map(alone(folder, tmp_path), orders)
+    totals = [one["logloss"] * one["weight"] for one in (found, *singles)]
+    assert totals[0] - min(totals[1:]) == pytest.approx(found["regret"], abs=1e-3)
+    looked = figures("inspect", path)
+    assert looked["posterior"] == found["posterior"]
+    assert "pqr, order 0" in ok("inspect", path)
+
+
+def alone(folder: Path, tmp_path: Path) -> Callable[[int], dict[str, Any]]:
+    """What training with one order shows."""
+    output = tmp_path / "alone.pqr"
+    return lambda order: figures("train", folder / "rows.svm", "--order", order, "-o", output)
+
+
+def test_order_auto_is_gone_on_with(folder: Path, tmp_path: Path) -> None:
+    rows, start = folder / "rows.svm", ["--order", "auto"]
+    text = ok("train", rows, *start, "--alpha", 0.2, "--passes", 2, "-o", tmp_path / "twice.pqr")
+    assert "posterior" in text
+    assert "order 0" in text
+    assert "loss beyond the best of them" in text
+    ok("train", rows, *start, "--alpha", 0.2, "-o", tmp_path / "once.pqr")
+    again = ["--resume", tmp_path / "once.pqr", "-o", tmp_path / "again.pqr"]
+    ok("train", rows, *again, *start, "--alpha", 0.2, "--model", "pqr")
+    assert (tmp_path / "again.pqr").read_bytes() == (tmp_path / "twice.pqr").read_bytes()
+    for flags, has in (("--order 3", "auto"), ("--alpha 0.1", "0.2"), ("--model lr", "pqr")):
+        message = failure(2, "train", rows, *again, *flags.split())
+        assert message.endswith(f"; the model has {has}")
+
+
+def test_order_auto_goes_on_from_a_checkpoint(folder: Path, tmp_path: Path) -> None:
+    rows, kept = folder / "rows.svm", tmp_path / "kept"
+    ok("train", rows, "--order", "auto", "-o", tmp_path / "model.pqr")
+    often = ["--checkpoint", kept, "--every", 150]
+    ok("train", rows, "--order", "auto", *often, "-o", tmp_path / "kept.pqr")
+    assert pqrlearn.load(kept).rows < len(ROWS)
+    assert trained(tmp_path, rows, "--resume", kept) == (tmp_path / "model.pqr").read_bytes()

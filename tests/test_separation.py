@@ -85,6 +85,11 @@ def test_an_order_above_the_number_of_features_makes_all_of_them_high() -> None:
     assert separation.order == separation.distinct == len(np.unique(BATCH.indices))
 
 
+def test_orders_to_choose_from_are_multiples_of_the_root_up_to_all_features() -> None:
+    for distinct, orders in ((0, [0]), (1, [0, 1]), (10, [0, 4, 10]), (400, [0, 20, 80, 320])):
+        assert Counts.of([{f: 1.0} for f in range(distinct)]).orders() == orders
+
+
 def test_by_default_the_order_is_the_root_of_the_number_of_features() -> None:
     for distinct, order in [(0, 0), (1, 1), (2, 2), (4, 2), (5, 3), (9, 3), (10, 4), (10_001, 101)]:
         counts = Counts.of([dict.fromkeys(range(distinct), 1.0)])

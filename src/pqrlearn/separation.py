@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
 from pqrlearn.errors import Corrupt, DataError, HyperError, NotAModel, RowError
-from pqrlearn.hyper import MAX_ORDER, SAMPLE_ROWS, check_whole
+from pqrlearn.hyper import MAX_ORDER, ORDERS, SAMPLE_ROWS, check_whole
 from pqrlearn.readers import AnyPath, Reader, Sample, ahead, open_reader
 from pqrlearn.rows import Batch, NewNames
 
@@ -190,6 +190,10 @@ class Counts:
         features, counts = self._counter.top(MAX_ORDER if order is None else order, min_count or 1)
         names = names_from(name_tensors(self._counter.names))  # a copy: they live in the counter
         return Separation(features, counts, self.rows, self.distinct, names)
+
+    def orders(self) -> list[int]:
+        """Orders worth mixing (`hyper.ORDERS`), rising; at most as many as features."""
+        return sorted({min(n * self.default_order(), self.distinct) for n in ORDERS})
 
     def default_order(self) -> int:
         return math.isqrt(max(self.distinct, 1) - 1) + 1 if self.distinct else 0

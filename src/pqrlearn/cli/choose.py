@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import click
 import numpy as np
 
+from pqrlearn.cli.options import AUTO
 from pqrlearn.errors import HyperError
-from pqrlearn.learners import PQR, DiFacto, Learner, make
+from pqrlearn.learners import PQR, DiFacto, Learner, Mixture, make
 from pqrlearn.learners.build import BALL, optimizers
+from pqrlearn.learners.mixture import check_mixable
+from pqrlearn.loss import LossName
 from pqrlearn.readers import read_names
 from pqrlearn.separation import Separation
 
@@ -25,8 +29,10 @@ _SETTINGS = (
 )
 
 
-def new_learner(given: dict[str, Any], loss: str, separate: Callable[[], Separation]) -> Learner:
-    """A learner as the options describe it; `separate` is called if it needs a separation."""
+def new_learner(
+    given: dict[str, Any], loss: LossName, separations: Iterator[Separation]
+) -> Learner:
+    """A learner as the options describe it; nothing is counted if it needs no separation."""
     kind = given["model"] or "auto"
     _refuse_foreign(given, kind)
     if kind == "auto" and loss == "poisson":
@@ -34,10 +40,20 @@ def new_learner(given: dict[str, Any], loss: str, separate: Callable[[], Separat
     settings = _only_given(given, _SETTINGS)
     if settings.get("interaction_scale") == "none":
         settings["interaction_scale"] = None
-    model = make(kind, loss, settings, separate)
+    made = partial(make, kind, loss, settings)
+    if given["order"] == AUTO:
+        check_mixable(loss)
+        first = made(lambda: next(separations))
+        model: Learner = Mixture([first, *(made(_same(one)) for one in separations)])
+    else:
+        model = made(lambda: next(separations))
     if given["names"]:
         model.use_names(read_names(given["names"]))
     return model
+
+
+def _same(separation: Separation) -> Callable[[], Separation]:
+    return lambda: separation
 
 
 def _refuse_foreign(given: dict[str, Any], kind: str) -> None:
@@ -48,6 +64,9 @@ def _refuse_foreign(given: dict[str, Any], kind: str) -> None:
     _refuse(given, ["memory"], "needs --model auto")
     if kind != "pqr":
         _refuse(given, _SEPARATING, f"needs --model pqr: {kind} has no separation")
+    if given["order"] == AUTO:
+        reason = "already says which features are high: leave out --order auto"
+        _refuse(given, ["separation", "min_count"], reason)
     if kind not in ("pqr", "qr"):
         _refuse(given, ["interaction_scale"], "needs --model pqr or qr")
     if kind not in _EMBEDDED:
@@ -107,6 +126,9 @@ def refuse_contradictions(model: Learner, given: dict[str, Any]) -> None:
 
 
 def _known(model: Learner, given: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(model, Mixture) and all(isinstance(one, PQR) for one in model.learners):
+        apart = {"order": AUTO, "min_count": None, "separation": None}
+        return _known(model.learners[0], given) | apart
     kept = model.settings()
     scale = kept.get("interaction_scale")
     optimizer = kept.get("optimizer", {}) | kept.get("ball", {})

@@ -10,7 +10,7 @@ import numpy as np
 from pqrlearn import modelfile
 from pqrlearn.cli import options, show
 from pqrlearn.cli.separate import print_separation
-from pqrlearn.learners import Auto, Learner, load
+from pqrlearn.learners import Auto, Learner, Mixture, load
 from pqrlearn.separation import KIND, Separation
 
 
@@ -61,12 +61,14 @@ def _inspect_model(learner: Learner, top: int, as_json: bool) -> None:
                 "nonzeros": nonzeros,
                 "bias": bias,
                 "strongest": named,
+                **(show.mixture_figures(learner) if isinstance(learner, Mixture) else {}),
             }
         )
         return
     lines = [("model", learner.kind), *_flat(learner.settings())]
     if isinstance(learner, Auto):
         lines += show.auto_cells(learner)
+    lines += show.mixture_cells(learner) if isinstance(learner, Mixture) else []
     lines += [(f"non-zero {block} weights", f"{count:,}") for block, count in nonzeros.items()]
     show.table("", ["", ""], lines, text_columns=2)
     if isinstance(learner, Auto):
@@ -96,6 +98,8 @@ def strongest(learner: Learner, block: str, top: int) -> list[tuple[list[str], f
 def _flat(settings: dict[str, Any], head: str = "") -> list[tuple[str, str]]:
     lines: list[tuple[str, str]] = []
     for name, value in settings.items():
+        if name == "learners":
+            value = {str(number): one for number, one in enumerate(value)}
         if isinstance(value, dict):
             lines += _flat(value, f"{head}{name}.")
         else:

@@ -27,6 +27,8 @@ from pqrlearn.hyper import (
 from pqrlearn.loss import LOSSES
 
 F = TypeVar("F", bound=Callable[..., Any])
+AUTO = "auto"
+"""The --order of a mixture of orders."""
 
 
 class SampleRows(click.ParamType[int | None]):
@@ -62,6 +64,23 @@ class Bytes(click.ParamType[int]):
         if match is None or (unit and unit not in self._UNITS):
             self.fail(f"{value!r} is not a size, as in 500MB or 2GB")
         return int(float(match[1]) * self._UNITS[unit])
+
+
+class Order(click.ParamType[int | str]):
+    """A number of features, or `auto`."""
+
+    name = "K|auto"
+
+    def convert(self, value: Any, param: Any, context: Any) -> int | str:
+        if value == AUTO or isinstance(value, int):
+            return value  # type: ignore[no-any-return]
+        try:
+            order = int(value)
+        except ValueError:
+            order = -1
+        if order < 0:
+            self.fail(f"{value!r} is neither '{AUTO}' nor a whole number from 0 on")
+        return order
 
 
 class Scale(click.ParamType[float | str]):
@@ -107,10 +126,19 @@ loss = click.option(
 )
 order = click.option(
     "--order",
-    type=click.IntRange(min=0),
-    metavar="K",
-    help="How many features are high. Default: ⌈√d⌉ of the d distinct features counted.",
+    type=Order(),
+    help="How many features are high. Default: ⌈√d⌉ of the d distinct features counted. auto, for "
+    "pqr train: learn with several orders side by side and mix what they predict.",
 )
+
+
+def one_order(order: int | str | None, why: str) -> int | None:
+    """The order of a command that has one."""
+    if isinstance(order, str):
+        raise click.UsageError(f"--order {order} needs pqr train: {why}")
+    return order
+
+
 min_count = click.option(
     "--min-count",
     type=click.IntRange(min=1),

@@ -23,7 +23,7 @@ from pqrlearn.separation import Counts, Separation
 def separate(
     files: tuple[str, ...],
     output: str,
-    order: int | None,
+    order: int | str | None,
     min_count: int | None,
     sample_rows: int | None,
     names: str | None,
@@ -34,11 +34,12 @@ def separate(
     """Count the features of libsvm FILEs and save which are high, for pqr train --separation."""
     if bad_rows:
         raise click.UsageError("--bad-rows belongs to pqr train: counting may read only a part")
+    one = options.one_order(order, "a separation has one order")
     check_writable(output)
     counts = Counts.of_files(files, sample_rows, on_bad_row)
     if not counts.rows:
         raise DataError(f"{', '.join(files)}: no rows")
-    separation = counts.separate(order=order, min_count=min_count)
+    separation = counts.separate(order=one, min_count=min_count)
     if names:
         separation = separation.named(read_names(names))
     separation.save(output)

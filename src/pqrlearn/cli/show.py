@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from pqrlearn.learners import Auto
+from pqrlearn.learners import PQR, Auto, Learner, Mixture
 from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import Pass
 from pqrlearn.readers import Inputs
@@ -174,6 +174,36 @@ def auto_cells(model: Auto) -> list[tuple[str, str]]:
         ("best expert", f"{best[0]}  ({best[1]:.0%} of the posterior)"),
         ("regret against it", f"{about['regret']:,.1f} of at most {about['bound']:,.1f}"),
     ]
+
+
+def mixture_figures(learner: Mixture) -> dict[str, Any]:
+    """What a mixture makes of its learners, for JSON; `order` is that of a PQR."""
+    shares = zip(learner.learners, learner.posterior(), strict=True)
+    return {
+        "posterior": [
+            {"learner": one.kind, **_order(one), "share": share} for one, share in shares
+        ],
+        "regret": learner.regret(),
+        "bound": learner.bound(),
+    }
+
+
+def _order(learner: Learner) -> dict[str, int]:
+    return {"order": learner.separation.order} if isinstance(learner, PQR) else {}
+
+
+def mixture_cells(learner: Mixture) -> list[tuple[str, str]]:
+    """The same as a person reads it."""
+    figures = mixture_figures(learner)
+    shares = [
+        (
+            f"  {one['learner']}" + (f", order {one['order']:,}" if "order" in one else ""),
+            f"{one['share']:.2%}",
+        )
+        for one in figures["posterior"]
+    ]
+    regret = f"{figures['regret']:.2f}  (at most {figures['bound']:.2f})"
+    return [("posterior", ""), *shares, ("loss beyond the best of them", regret)]
 
 
 def megabytes(size: float) -> str:

@@ -18,7 +18,7 @@ from pqrlearn.checkpoint import Progress, cut, skip
 from pqrlearn.cli import options, show
 from pqrlearn.cli.choose import new_learner, refuse_contradictions
 from pqrlearn.files import check_writable, room_beside
-from pqrlearn.learners import LEARNERS, PQR, Auto, load
+from pqrlearn.learners import LEARNERS, PQR, Auto, Mixture, load
 from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import Pass, finite, learn, peak_memory
 from pqrlearn.readers import Inputs, Reader, at_most, format_batch, open_reader
@@ -122,7 +122,7 @@ class _Run:
                     "--passes needs --model pqr or another: auto takes every row as new evidence, "
                     "and rows seen twice make it too sure of itself"
                 )
-        self.learner = resumed or new_learner(given, self.loss, self._separation)
+        self.learner = resumed or new_learner(given, self.loss, self._separations())
         self.inputs.use_names(self.learner.names, self.learner.next_feature)
         self._use_room()
 
@@ -142,24 +142,28 @@ class _Run:
             raise click.UsageError("--passes needs files that can be read again, not - (stdin)")
         return progress
 
-    def _separation(self) -> Separation:
+    def _separations(self) -> Iterator[Separation]:
+        """One, or with --order auto one of each order; counted when the first is asked for."""
         given = self.given
         if given["separation"]:
             if given["order"] is not None or given["min_count"] is not None:
                 raise click.UsageError("--separation already says which features are high")
-            return Separation.load(given["separation"])
+            yield Separation.load(given["separation"])
+            return
         start = time.perf_counter()
-        if given["order"]:  # the most there may be; the default needs little
+        several = given["order"] == options.AUTO
+        if given["order"] and not several:  # the most there may be; the default needs little
             self._room = PQR.room(given["order"], self.inputs.bytes)
         counts = self._count()
         self.counted = counts, time.perf_counter() - start
-        separation = counts.separate(order=given["order"], min_count=given["min_count"])
-        if sys.stderr.isatty() and not self._quiet:
-            show.note(
-                f"order {separation.order:,}: of {counts.distinct:,} features in "
-                f"{counts.rows:,} rows counted ({self.counted[1]:.1f} s)"
-            )
-        return separation
+        for order in counts.orders() if several else [given["order"]]:
+            separation = counts.separate(order=order, min_count=given["min_count"])
+            if sys.stderr.isatty() and not self._quiet:
+                show.note(
+                    f"order {separation.order:,}: of {counts.distinct:,} features in "
+                    f"{counts.rows:,} rows counted ({self.counted[1]:.1f} s)"
+                )
+            yield separation
 
     def _use_room(self) -> None:
         """A model that has fewer high features than were asked for does without."""
@@ -250,7 +254,9 @@ class _Run:
         if warning and isinstance(self.learner, Auto):
             show.note(f"warning: {warning}")
         elif warning:
-            optimizer = self.learner.settings().get("optimizer", {})
+            learner = self.learner
+            chosen = learner.learners[0] if isinstance(learner, Mixture) else learner
+            optimizer = chosen.settings().get("optimizer", {})
             rate = "--alpha" if "alpha" in optimizer else "--eta"
             show.note(f"warning: {warning}; try a smaller {rate}")
 
@@ -275,6 +281,8 @@ class _Run:
             figures["order"] = self.learner.separation.order
         if isinstance(self.learner, Auto):
             figures["auto"] = self.learner.summary()
+        if isinstance(self.learner, Mixture):
+            figures |= show.mixture_figures(self.learner)
         if self.counted is not None:
             counts, seconds = self.counted
             figures["counted"] = {
@@ -289,6 +297,8 @@ class _Run:
         order = []
         if isinstance(self.learner, PQR):
             order = [("order", f"{self.learner.separation.order:,}")]
+        if isinstance(self.learner, Mixture):
+            order = show.mixture_cells(self.learner)
         return [
             ("model", f"{self.learner.kind.upper()}, {self.learner.loss} loss"),
             *order,

@@ -119,11 +119,12 @@ def _task(rows: Batch, loss: str, given: dict[str, Any]) -> tuning.Task:
     kind, scale, fixed = given["model"], given["interaction_scale"], {}
     if kind != "pqr" and given["order"] is not None:
         raise click.UsageError(f"--order needs --model pqr: {kind} has no separation")
+    order = options.one_order(given["order"], "settings are found for one order")
     if scale is not None and kind not in ("pqr", "qr"):
         raise click.UsageError("--interaction-scale needs --model pqr or qr")
     if scale is not None:
         fixed = {"interaction_scale": None if scale == "none" else scale}
-    separation = Counts.of(train).separate(order=given["order"]) if kind == "pqr" else None
+    separation = Counts.of(train).separate(order=order) if kind == "pqr" else None
     return tuning.Task(kind, loss, train, validation, fixed, separation)
 
 
