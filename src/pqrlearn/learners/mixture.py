@@ -92,7 +92,7 @@ class Mixture(NumberedLearner):
         return self._bayes.regret()
 
     def bound(self) -> float:
-        """What `regret` cannot exceed."""
+        """What `regret` cannot exceed, but for rounding."""
         return self._bayes.bound()
 
     @property
