@@ -25,7 +25,7 @@ UNOPTIMIZED = [
     "-fno-sanitize=null,object-size,pointer-overflow",
     "-fno-sanitize-recover=all",
 ]
-SOURCES = ["model.cpp", "model_state.cpp", "fm.cpp", "difacto.cpp", "parse.cpp"]
+SOURCES = ["auto.cpp", "model.cpp", "model_state.cpp", "fm.cpp", "difacto.cpp", "parse.cpp"]
 
 
 @pytest.mark.skipif(shutil.which(COMPILER) is None, reason="there is no compiler")
@@ -71,5 +71,5 @@ def test_every_path_predicts_the_same(tmp_path: Path) -> None:
         pytest.skip("this machine has no AVX2")
     assert predicted == expected
     titles = {line.split()[0] for line in predicted}
-    assert titles == {"LR", "PQR", "QR", "FM", "DiFacto", "frozen"}
+    assert titles == {"LR", "PQR", "QR", "FM", "DiFacto", "Auto", "frozen"}
     assert len(set(predicted)) > len(predicted) / 2  # they have learned something

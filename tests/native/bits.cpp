@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "auto.hpp"
 #include "avx2.hpp"
 #include "difacto.hpp"
 #include "fm.hpp"
@@ -25,7 +26,7 @@ namespace {
 constexpr std::uint32_t features = 3000, order = 60;
 
 // From none to 40 features a row, frequent ones first; values 1, or of any sign and size.
-std::string some_text(std::size_t rows) {
+std::string some_text(std::size_t rows, bool ones = false) {
   std::mt19937 random(11);
   std::string text;
   for (std::size_t r = 0; r < rows; ++r) {
@@ -34,7 +35,7 @@ std::string some_text(std::size_t rows) {
     for (std::size_t left = random() % 41; left > 0; --left) {
       index += 1 + (random() % 4 == 0 ? random() % 150 : random() % 3);
       if (index >= features) break;
-      const bool one = r % 2 == 0 || random() % 2 == 0;
+      const bool one = ones || r % 2 == 0 || random() % 2 == 0;
       const auto tenths = static_cast<int>(random() % 61) - 30;
       text += " " + std::to_string(index) + ":" + (one ? "1" : std::to_string(tenths / 10.0));
     }
@@ -92,6 +93,13 @@ int main() {
     }
   }
   learn_and_predict("QR", Model({Loss::logistic, true, true, 1}, optimizers[0], first_features(0)), rows);
+  const pqr::RowBuffer one_hot = parsed(some_text(2000, true));
+  for (const Loss loss : {Loss::logistic, Loss::squared}) {
+    for (const std::size_t pairs : {1000, 1000000}) {  // some, or all that are met
+      learn_and_predict("Auto", pqr::Auto({loss, features, pairs}), rows);
+      learn_and_predict("Auto", pqr::Auto({loss, features, pairs}), one_hot.view());
+    }
+  }
   const pqr::DescentRule descent{true, false, 0.05, 1, 0.001, 0.001};
   const pqr::Start start{5, 0.1f};
   learn_and_predict("FM", pqr::Fm({Loss::logistic, true, 5, start, descent, descent}), rows);
