@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
+
+#include "order.hpp"
 
 namespace pqr {
 
@@ -76,12 +79,6 @@ PQR_ALWAYS_INLINE inline void split(Linear8 both, float* first, float* second) {
 }
 PQR_ALWAYS_INLINE inline Linear8 both(float a, float b) { return joined(a - Pair4{}, b - Pair4{}); }
 PQR_ALWAYS_INLINE inline Linear8 twice(Pair4 x) { return joined(x, x); }
-template <class Pair>
-PQR_ALWAYS_INLINE inline Linear8 values_of(const Pair& first, const Pair& second, float shrink) {
-  return twice(kalman4) * both(first.x, second.x) +
-         twice(ftrl4) * (both(first.scaled, second.scaled) * shrink);
-}
-
 Auto::Auto(const AutoSettings& settings) : mixture(settings.loss), settings_(settings) {}
 
 Auto::Priors Auto::priors(std::size_t size) const {
@@ -96,76 +93,124 @@ Auto::Priors Auto::priors(std::size_t size) const {
   return priors;
 }
 
+// A row's high features in the order of rise.
+template <class W>
+PQR_ALWAYS_INLINE inline void Auto::plan(W, const Row& row, Plan& plan) const {
+  if (plan.ranks.size() < row.size + more_keys) {
+    for (auto* const part : {&plan.ranks, &plan.places, &plan.found, &plan.at, &plan.order}) {
+      part->resize(row.size + more_keys);
+    }
+  }
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < row.size; ++i) {
+    const Seen* const seen = seen_.find(row.indices[i]);
+    const std::uint32_t above = seen ? seen->above : 0;
+    plan.found[size] = above - 1;
+    plan.at[size] = static_cast<std::uint32_t>(i);
+    size += above != 0;
+  }
+  plan.size = size;
+  if (size <= few_keys) {
+    places_in_order<W::value>(plan.found.data(), size, plan.order.data());
+  } else {
+    const auto rank_of = [&](std::uint32_t n) { return plan.found[n]; };
+    std::vector<std::uint32_t> sorted(size);
+    std::iota(sorted.begin(), sorted.end(), 0u);
+    std::sort(sorted.begin(), sorted.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return rank_of(a) < rank_of(b); });
+    for (std::size_t h = 0; h < size; ++h) plan.order[sorted[h]] = static_cast<std::uint32_t>(h);
+  }
+  for (std::size_t n = 0; n < size; ++n) {
+    plan.ranks[plan.order[n]] = plan.found[n];
+    plan.places[plan.order[n]] = plan.at[n];
+  }
+}
+
 // The features of a row with their scales: M is the root mean square of a feature's values, the one
 // at hand included. A value far beyond M counts as one at the border; and where the first values
 // turn out to be of another size than those that follow, the feature starts anew.
-PQR_ALWAYS_INLINE inline void Auto::gather(const Row& row, const Priors& priors, Work& work) const {
+PQR_ALWAYS_INLINE inline void Auto::gather(const Row& row, const Plan& plan, const Priors& priors,
+                                           Work& work) const {
   static const LinearSlot initial{};
   work.features.resize(row.size);
-  work.high.clear();
-  work.size = work.padded = 0;
+  work.size = 0;
   work.low_sum = 0.0;
+  work.ones = true;
+  work.anew = false;
   for (std::size_t i = 0; i < row.size; ++i) {
     Feature& feature = work.features[i];
     const Seen* const known = seen_.find(row.indices[i]);
-    feature.seen = known ? *known : Seen{};
-    feature.anew = feature.seen.count == 0;
-    float x = row.values[i] * unit_of(feature.seen.exponent), square = 0.0f;
-    if (!feature.anew) {
-      feature.slot = linear_.find(row.indices[i]);
-      square = feature.slot->z[0];
-      const bool alike = x * x < far * far * square && x * x * (far * far) > square;
-      feature.anew = !alike && feature.seen.count < settled && feature.seen.above == 0;
-    }
-    if (feature.anew) {
-      feature.slot = &initial;
-      feature.seen.exponent = static_cast<std::int8_t>(exponent_of(row.values[i]));
-      x = row.values[i] * unit_of(feature.seen.exponent);
-      square = x * x;
-    }
-    const float most = std::min(most_units, farthest * std::sqrt(square));
-    x = std::copysign(std::clamp(std::fabs(x), least_units, most), x);
-    const auto count = static_cast<float>(feature.seen.count);
-    feature.x = x;
-    feature.square = (count * square + x * x) / (count + 1.0f);
-    feature.scale = std::sqrt(feature.square);
-    if (feature.seen.above == 0) {
-      work.low_sum += static_cast<double>(x / feature.scale);
+    const Seen seen = known ? *known : Seen{};
+    feature.seen = known;
+    feature.exponent = seen.exponent;
+    feature.is_new = feature.anew = seen.count == 0;
+    feature.slot = feature.anew ? &initial : linear_.find(row.indices[i]);
+    float square = feature.slot->z[0];
+    if (row.values[i] == 1.0f && (feature.anew || (seen.exponent == 0 && square == 1.0f))) {
+      feature.x = feature.scaled = feature.square = 1.0f;  // as below
     } else {
-      const std::uint32_t rank = feature.seen.above - 1u;
-      work.high.push_back({rank, x, feature.square, 1.0f / feature.scale, 0.0f, {}, {}});
+      float x = row.values[i] * unit_of(seen.exponent);
+      const bool alike = x * x < far * far * square && x * x * (far * far) > square;
+      feature.anew |= !alike && seen.count < settled && seen.above == 0;
+      if (feature.anew) {
+        feature.slot = &initial;
+        feature.exponent = static_cast<std::int8_t>(exponent_of(row.values[i]));
+        x = row.values[i] * unit_of(feature.exponent);
+        square = x * x;
+      }
+      const float most = std::min(most_units, farthest * std::sqrt(square));
+      x = std::copysign(std::clamp(std::fabs(x), least_units, most), x);
+      const auto count = static_cast<float>(seen.count);
+      feature.x = x;
+      feature.square = (count * square + x * x) / (count + 1.0f);
+      feature.scaled = x / std::sqrt(feature.square);
+      work.ones = false;
     }
+    work.anew |= feature.anew;
+    if (seen.above == 0) work.low_sum += static_cast<double>(feature.scaled);
   }
-  if (work.high.empty()) return;
-  std::sort(work.high.begin(), work.high.end(),
-            [](const High& a, const High& b) { return a.rank < b.rank; });
-  pair_up(priors, work);
+  work.high.resize(plan.size);
+  const Pair4 ridge = ftrl4 * ftrl_ridge, prior = read_as<Pair4>(priors.pair);
+  for (std::size_t h = 0; h < plan.size; ++h) {
+    const Feature& feature = work.features[plan.places[h]];
+    const PairSlot& slot = shared_[plan.ranks[h]];
+    High& high = work.high[h];
+    const Pair4 lambda = prior * (feature.square * priors.shared) + ridge;
+    const Pair4 v = 1.0f / (lambda + read_as<Pair4>(slot.info));
+    high.rank = plan.ranks[h];
+    high.x = feature.x;
+    high.square = feature.square;
+    high.inverse = work.ones ? 1.0f : 1.0f / std::sqrt(feature.square);
+    high.sum = static_cast<float>(work.low_sum);
+    write(high.v, v);
+    write(high.q, -read_as<Pair4>(slot.z) * v);
+  }
+  work.fresh.clear();
+  work.missing.clear();
+  if (plan.size > 1) pair_up(priors, work);
 }
 
 // The interactions of the high features. A pair that has no slot yet is like its shared weight,
 // q_i / M_j; where there is no room for another slot, it goes into the sum that q_i multiplies.
 PQR_ALWAYS_INLINE inline void Auto::pair_up(const Priors& priors, Work& work) const {
   const Pair4 ridge = ftrl4 * ftrl_ridge, prior = read_as<Pair4>(priors.pair);
-  for (High& high : work.high) {
-    const PairSlot& slot = shared_[high.rank];
-    const Pair4 lambda = prior * (high.square * priors.shared) + ridge;
-    const Pair4 v = 1.0f / (lambda + read_as<Pair4>(slot.info));
-    write(high.v, v);
-    write(high.q, -read_as<Pair4>(slot.z) * v);
-    high.sum = static_cast<float>(work.low_sum);
+  const std::size_t most = work.high.size() * (work.high.size() - 1) / 2 + 1;
+  if (work.slots.size() < most) {
+    work.slots.resize(most);
+    work.keys.resize(most);
+    work.values.resize(most);
+    work.v.resize(most * paired);
   }
-  const std::size_t all = work.high.size() * (work.high.size() - 1) / 2;
-  if (work.pairs.size() < all + 1) work.pairs.resize(all + 1);
-  work.fresh.clear();
-  work.fresh.reserve(all + 1);  // pointers to its slots are kept
-  Pair* next = work.pairs.data();
+  work.fresh.reserve(most);  // pointers to its slots are kept
+  std::size_t next = 0;
   std::size_t room = settings_.most_pairs - std::min(settings_.most_pairs, pair_count_);
   for (std::size_t b = 1; b < work.high.size(); ++b) {
     const High& later = work.high[b];
+    const PairTable<PairSlot>::Row row(pairs_, later.rank);
     for (std::size_t a = 0; a < b; ++a) {
       High& earlier = work.high[a];
-      auto* slot = const_cast<PairSlot*>(pairs_.find(earlier.rank, later.rank));
-      const float square = earlier.square * later.square, x = earlier.x * later.x;
+      auto* slot = const_cast<PairSlot*>(row.find(earlier.rank));
+      const float square = earlier.square * later.square;
       if (!slot || !is_made(*slot)) {
         if (room == 0) {
           earlier.sum += later.x * later.inverse;
@@ -173,53 +218,82 @@ PQR_ALWAYS_INLINE inline void Auto::pair_up(const Priors& priors, Work& work) co
         }
         --room;
         slot = &work.fresh.emplace_back();
+        work.missing.push_back(next);
         const Pair4 start = read_as<Pair4>(earlier.q) * (kalman4 * later.inverse + ftrl4);
         write(slot->z, -(prior * square + ridge) * start);
         std::fill_n(slot->info, paired, made);
       }
-      next->slot = slot;
-      next->later = later.rank;
-      next->earlier = earlier.rank;
-      next->x = x;
-      next->scaled = x * (earlier.inverse * later.inverse);
-      next->square = square;
+      work.slots[next] = slot;
+      work.keys[next] = key_of(later.rank, earlier.rank);
+      if (!work.ones) {
+        const float x = earlier.x * later.x;
+        work.values[next] = {x, x * (earlier.inverse * later.inverse), square};
+      }
       ++next;
     }
   }
-  work.size = static_cast<std::size_t>(next - work.pairs.data());
-  work.padded = work.size + work.size % 2;
-  if (work.padded > work.size) {
-    *next = Pair{};
-    next->slot = &work.fresh.emplace_back();
-    next->square = 1.0f;
+  work.size = next;
+  work.nothing = PairSlot{};
+  work.slots[next] = &work.nothing;
+  work.values[next] = {0.0f, 0.0f, 1.0f};
+}
+
+// The values of two pairs as their experts see them, and their squares M^2; the second pair may be
+// none. Where all are 1 they need not be read.
+template <bool ones, class Work>
+PQR_ALWAYS_INLINE inline Linear8 pair_values(const Work& work, std::size_t p) {
+  if (ones) {
+    const Pair4 x = kalman4 + ftrl4 * work.shrink;
+    return joined(x, p + 1 < work.size ? x : Pair4{});
   }
+  const auto &first = work.values[p], &second = work.values[p + 1];
+  return twice(kalman4) * both(first.x, second.x) +
+         twice(ftrl4) * (both(first.scaled, second.scaled) * work.shrink);
+}
+template <bool ones, class Work>
+PQR_ALWAYS_INLINE inline Linear8 pair_squares(const Work& work, std::size_t p) {
+  return ones ? 1.0f - Linear8{} : both(work.values[p].square, work.values[p + 1].square);
 }
 
 // Margins and variances of all experts: of the bias in double, of features in their order, and of
 // interactions in two sums, so that one need not wait for the other.
 PQR_ALWAYS_INLINE inline void Auto::weigh(const Priors& priors, Work& work) const {
+  std::size_t interactions = work.size;
+  for (const High& high : work.high) interactions += high.sum != 0.0f;
+  work.shrink = 1.0f / std::sqrt(static_cast<float>(std::max<std::size_t>(1, interactions)));
+  for (std::size_t k = 0; k < experts; ++k) {
+    work.margins[k] = bias_margin(k);
+    work.variances[k] = 1.0 / (bias_ridge(k) + bias[k].info);
+  }
+  if (work.ones) {
+    weigh_coordinates<true>(priors, work);
+  } else {
+    weigh_coordinates<false>(priors, work);
+  }
+}
+
+template <bool ones>
+PQR_ALWAYS_INLINE inline void Auto::weigh_coordinates(const Priors& priors, Work& work) const {
   Linear8 margin{}, variance{};
   const Linear8 ridge = ftrl8 * ftrl_ridge + Linear8{1, 0, 0, 0, 0, 0, 0, 0};
   for (Feature& feature : work.features) {
-    const Linear8 x = seen_by(feature.x, feature.x / feature.scale);
-    const Linear8 lambda = read_as<Linear8>(priors.linear) * feature.square + ridge;
+    const Linear8 x = ones ? seen_by(1.0f, 1.0f) : seen_by(feature.x, feature.scaled);
+    const float square = ones ? 1.0f : feature.square;
+    const Linear8 lambda = read_as<Linear8>(priors.linear) * square + ridge;
     const Linear8 v = 1.0f / (lambda + read_as<Linear8>(feature.slot->info)), vx = v * x;
     write(feature.v, v);
     margin -= read_as<Linear8>(feature.slot->z) * vx;
     variance += vx * x;
   }
   Linear8 margins = {}, variances = {};
-  std::size_t interactions = work.size;
-  for (const High& high : work.high) interactions += high.sum != 0.0f;
-  work.shrink = 1.0f / std::sqrt(static_cast<float>(std::max<std::size_t>(1, interactions)));
   const Linear8 prior = twice(read_as<Pair4>(priors.pair)), pair_ridge = twice(ftrl4) * ftrl_ridge;
-  for (std::size_t p = 0; p < work.padded; p += 2) {
-    Pair &first = work.pairs[p], &second = work.pairs[p + 1];
-    const Linear8 lambda = prior * both(first.square, second.square) + pair_ridge;
-    const Linear8 x = values_of(first, second, work.shrink);
-    const Linear8 v = 1.0f / (lambda + joined(first.slot->info, second.slot->info)), vx = v * x;
-    split(v, first.v, second.v);
-    margins -= joined(first.slot->z, second.slot->z) * vx;
+  for (std::size_t p = 0; p < work.size; p += 2) {
+    const PairSlot &first = *work.slots[p], &second = *work.slots[p + 1];
+    const Linear8 lambda = prior * pair_squares<ones>(work, p) + pair_ridge;
+    const Linear8 x = pair_values<ones>(work, p);
+    const Linear8 v = 1.0f / (lambda + joined(first.info, second.info)), vx = v * x;
+    write(work.v.data() + p * paired, v);
+    margins -= joined(first.z, second.z) * vx;
     variances += vx * x;
   }
   Pair4 pair_margin = half<0>(margins) + half<1>(margins);
@@ -232,8 +306,8 @@ PQR_ALWAYS_INLINE inline void Auto::weigh(const Priors& priors, Work& work) cons
     pair_variance += read_as<Pair4>(high.v) * values * values;
   }
   for (std::size_t k = 0; k < experts; ++k) {
-    work.margins[k] = bias_margin(k) + static_cast<double>(margin[k]);
-    work.variances[k] = 1.0 / (bias_ridge(k) + bias[k].info) + static_cast<double>(variance[k]);
+    work.margins[k] += static_cast<double>(margin[k]);
+    work.variances[k] += static_cast<double>(variance[k]);
   }
   for (std::size_t k = 0; k < paired; ++k) {
     work.margins[paired + k] += static_cast<double>(pair_margin[k]);
@@ -258,28 +332,37 @@ double Auto::bias_ridge(std::size_t expert) const {
 // Slots for what has none, as long as there is room.
 void Auto::make(const Row& row, Work& work) {
   bool moved = false;
-  for (std::size_t i = 0; i < row.size; ++i) {
-    if (work.features[i].seen.count > 0 || features_ >= settings_.most_features) continue;
-    *seen_.make(row.indices[i], moved) = work.features[i].seen;
-    linear_.make(row.indices[i], moved);
-    ++features_;
+  if (work.anew) {
+    for (std::size_t i = 0; i < row.size; ++i) {
+      Feature& feature = work.features[i];
+      if (!feature.is_new || features_ >= settings_.most_features) continue;
+      feature.is_new = false;
+      *seen_.make(row.indices[i], moved) = {0, 0, feature.exponent};
+      linear_.make(row.indices[i], moved);
+      ++features_;
+    }
+    for (std::size_t i = 0; i < row.size; ++i) {  // those that are there may have moved
+      Feature& feature = work.features[i];
+      feature.seen = seen_.find(row.indices[i]);
+      feature.slot = feature.is_new ? nullptr : linear_.find(row.indices[i]);
+      if (feature.anew && feature.slot) const_cast<LinearSlot&>(*feature.slot) = LinearSlot{};
+    }
   }
-  if (work.fresh.size() == work.padded - work.size) return;
-  for (std::size_t p = 0; p < work.size; ++p) {
-    Pair& pair = work.pairs[p];
-    const PairSlot* const known = pairs_.find(pair.earlier, pair.later);
-    if (known && is_made(*known)) continue;
-    *pairs_.make(pair.earlier, pair.later, moved) = *pair.slot;
-    ++pair_count_;
+  moved = false;
+  for (std::size_t n = 0; n < work.missing.size(); ++n) {
+    const std::uint32_t key = work.keys[work.missing[n]];
+    PairSlot* const slot = pairs_.make(key & 0xFFFF, key >> 16, moved);
+    *slot = work.fresh[n];
+    work.slots[work.missing[n]] = slot;
   }
-  for (std::size_t p = 0; p < work.size; ++p) {  // those that are there may have moved
-    Pair& pair = work.pairs[p];
-    pair.slot = pairs_.make(pair.earlier, pair.later, moved);
+  pair_count_ += work.missing.size();
+  for (std::size_t p = 0; moved && p < work.size; ++p) {
+    work.slots[p] = const_cast<PairSlot*>(pairs_.find(work.keys[p] & 0xFFFF, work.keys[p] >> 16));
   }
 }
 
-PQR_ALWAYS_INLINE inline void Auto::step(const Row& row, const Priors& priors, Work& work,
-                                         double label, double weight) {
+PQR_ALWAYS_INLINE inline void Auto::step(const Priors& priors, Work& work, double label,
+                                         double weight) {
   const bool squared = settings_.loss == Loss::squared;
   double by_kalman[experts], by_ftrl[experts], curvature[experts];
   implicit_slopes<experts>(settings_.loss, work.margins, work.variances, label, weight, by_kalman);
@@ -291,7 +374,6 @@ PQR_ALWAYS_INLINE inline void Auto::step(const Row& row, const Priors& priors, W
     write(curvature + k, weight * h);
   });
   Slopes<Linear8> each{};
-  Slopes<Pair4> pairs{};
   for (std::size_t k = 0; k < experts; ++k) {
     const bool ftrl = ftrl8[k] != 0.0f;
     const double slope = ftrl ? by_ftrl[k] : by_kalman[k];
@@ -305,39 +387,42 @@ PQR_ALWAYS_INLINE inline void Auto::step(const Row& row, const Priors& priors, W
       step_bias(bias[k], bias_ridge(k), ftrl, slope, curvature[k], work.variances[k]);
     }
   }
-  for (std::size_t k = 0; k < paired; ++k) {
-    pairs.slope[k] = each.slope[paired + k];
-    pairs.curvature[k] = each.curvature[paired + k];
-    pairs.variance[k] = each.variance[paired + k];
+  if (work.ones) {
+    step_coordinates<true>(priors, work, each);
+  } else {
+    step_coordinates<false>(priors, work, each);
   }
+}
+
+template <bool ones>
+PQR_ALWAYS_INLINE inline void Auto::step_coordinates(const Priors& priors, Work& work,
+                                                     const Slopes<Linear8>& each) {
   const Linear8 ridge = ftrl8 * ftrl_ridge + Linear8{1, 0, 0, 0, 0, 0, 0, 0};
-  for (std::size_t i = 0; i < row.size; ++i) {
-    const Feature& feature = work.features[i];
-    auto* const slot = const_cast<LinearSlot*>(linear_.find(row.indices[i]));
+  for (const Feature& feature : work.features) {
+    auto* const slot = const_cast<LinearSlot*>(feature.slot);
     if (!slot) continue;  // there was no room for it
-    if (feature.anew) *slot = LinearSlot{};
-    const Linear8 x = seen_by(feature.x, feature.x / feature.scale);
-    const Linear8 cap =
-        ftrl8 > 0.0f ? infinite - Linear8{} : most_information * feature.square - Linear8{};
-    const Linear8 lambda = read_as<Linear8>(priors.linear) * feature.square + ridge;
+    const Linear8 x = ones ? seen_by(1.0f, 1.0f) : seen_by(feature.x, feature.scaled);
+    const float square = ones ? 1.0f : feature.square;
+    const Linear8 cap = ftrl8 > 0.0f ? infinite - Linear8{} : most_information * square - Linear8{};
+    const Linear8 lambda = read_as<Linear8>(priors.linear) * square + ridge;
     step_slot(*slot, read_as<Linear8>(feature.v), x, each, cap, lambda);
-    slot->z[0] = feature.square;
+    slot->z[0] = square;
   }
-  const Pair4 prior = read_as<Pair4>(priors.pair), pair_ridge = ftrl4 * ftrl_ridge;
-  const Pair4 shrink = kalman4 + ftrl4 * work.shrink;
-  const Linear8 priors2 = twice(prior), ridge2 = twice(pair_ridge);
+  const Slopes<Pair4> pairs{half<1>(each.slope), half<1>(each.curvature), half<1>(each.variance)};
   const Slopes<Linear8> two{twice(pairs.slope), twice(pairs.curvature), twice(pairs.variance)};
-  for (std::size_t p = 0; p < work.padded; p += 2) {
-    const Pair &first = work.pairs[p], &second = work.pairs[p + 1];
-    const Linear8 square = both(first.square, second.square);
+  const Pair4 prior = read_as<Pair4>(priors.pair), pair_ridge = ftrl4 * ftrl_ridge;
+  const Linear8 priors2 = twice(prior), ridge2 = twice(pair_ridge);
+  for (std::size_t p = 0; p < work.size; p += 2) {
+    PairSlot &first = *work.slots[p], &second = *work.slots[p + 1];
+    const Linear8 square = pair_squares<ones>(work, p);
     const Linear8 cap = twice(ftrl4) > 0.0f ? infinite - Linear8{} : most_information * square;
-    Linear8 z = joined(first.slot->z, second.slot->z);
-    Linear8 info = joined(first.slot->info, second.slot->info);
-    pqr::step(z, info, joined(first.v, second.v), values_of(first, second, work.shrink), two, cap,
-              priors2 * square + ridge2);
-    split(z, first.slot->z, second.slot->z);
-    split(info, first.slot->info, second.slot->info);
+    Linear8 z = joined(first.z, second.z), info = joined(first.info, second.info);
+    pqr::step(z, info, read_as<Linear8>(work.v.data() + p * paired), pair_values<ones>(work, p),
+              two, cap, priors2 * square + ridge2);
+    split(z, first.z, second.z);
+    split(info, first.info, second.info);
   }
+  const Pair4 shrink = kalman4 + ftrl4 * work.shrink;
   for (const High& high : work.high) {
     if (high.sum == 0.0f) continue;
     const float x = high.x * high.sum, square = high.square * priors.shared;
@@ -362,19 +447,23 @@ void Auto::step_bias(BiasSlot& slot, double ridge, bool ftrl, double slope, doub
 
 // Counts the row and its features, and lets features rise.
 void Auto::see(const Row& row, const Work& work) {
-  bool moved = false;
+  const bool may_rise = pairs() < Rise::budget;  // there are never fewer
   for (std::size_t i = 0; i < row.size; ++i) {
-    if (!linear_.find(row.indices[i])) continue;
-    Seen& seen = *seen_.make(row.indices[i], moved);
-    seen.exponent = work.features[i].seen.exponent;
+    const Feature& feature = work.features[i];
+    if (!feature.slot) continue;
+    auto& seen = const_cast<Seen&>(*feature.seen);
+    seen.exponent = feature.exponent;
     if (seen.count < 0xFFFFFFFFu) ++seen.count;
-    if (seen.count >= Rise::enough && seen.above == 0) rise.waiting.push_back(row.indices[i]);
+    if (seen.count >= Rise::enough && seen.above == 0 && may_rise) {
+      rise.waiting.push_back(row.indices[i]);
+    }
   }
   if (row.size > 0) {
     next_feature = std::max(next_feature, std::uint64_t{row.indices[row.size - 1]} + 1);
   }
   ++rows;
   if (!rise.see(row.size, work.high.empty() ? 0.0 : work.low_sum)) return;
+  bool moved = false;
   for (const std::uint32_t feature : rise.next(pairs())) {
     shared_.emplace_back();
     pairs_.resize(shared_.size());
@@ -382,10 +471,11 @@ void Auto::see(const Row& row, const Work& work) {
   }
 }
 
-PQR_ALWAYS_INLINE inline bool Auto::learn_row(const Row& row, Work& work, double label,
-                                              double weight, double& margin) {
+template <class W>
+PQR_ALWAYS_INLINE inline bool Auto::learn_row(W, const Row& row, const Plan& plan, Work& work,
+                                              double label, double weight, double& margin) {
   const Priors priors = this->priors(row.size);
-  gather(row, priors, work);
+  gather(row, plan, priors, work);
   weigh(priors, work);
   const Mixture::Mixed mixed = mixture.mix(work.margins);
   margin = mixed.margin;
@@ -393,30 +483,37 @@ PQR_ALWAYS_INLINE inline bool Auto::learn_row(const Row& row, Work& work, double
   if (!(weight * std::max(1.0, std::fabs(label)) <= largest_target)) return false;
   mixture.learn(mixed, label, weight);
   make(row, work);
-  step(row, priors, work, label, weight);
+  step(priors, work, label, weight);
   see(row, work);
   return true;
 }
 
 std::size_t Auto::learn(const Rows& batch, double* margins) {
-  return vectorised(avx2_, [&, this](auto) PQR_ALWAYS_INLINE {
+  return vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
     Work work;
+    std::size_t risen = shared_.size() + 1;  // none of the plans is made
     for (std::size_t r = 0; r < batch.size; ++r) {
-      prefetch(batch, r);
+      if (risen != shared_.size()) replan(width, batch, r, work);
+      risen = shared_.size();
+      look_ahead(width, batch, r, work);
       const double label = kept(settings_.loss, batch.labels[r]);
-      if (!learn_row(batch[r], work, label, batch.weights[r], margins[r])) return r;
+      if (!learn_row(width, batch[r], work.plans[r % planned], work, label, batch.weights[r],
+                     margins[r])) {
+        return r;
+      }
     }
     return batch.size;
   });
 }
 
 std::size_t Auto::margin(const Rows& batch, double* margins) const {
-  return vectorised(avx2_, [&, this](auto) PQR_ALWAYS_INLINE {
+  return vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
     Work work;
+    if (batch.size > 0) replan(width, batch, 0, work);
     for (std::size_t r = 0; r < batch.size; ++r) {
-      prefetch(batch, r);
+      look_ahead(width, batch, r, work);
       const Priors priors = this->priors(batch[r].size);
-      gather(batch[r], priors, work);
+      gather(batch[r], work.plans[r % planned], priors, work);
       weigh(priors, work);
       margins[r] = mixture.mix(work.margins).margin;
     }
@@ -426,17 +523,30 @@ std::size_t Auto::margin(const Rows& batch, double* margins) const {
 
 std::array<double, experts> Auto::expert_margins(const Row& row) const {
   std::array<double, experts> margins{};
-  vectorised(avx2_, [&, this](auto) PQR_ALWAYS_INLINE {
+  vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
     Work work;
     const Priors priors = this->priors(row.size);
-    gather(row, priors, work);
+    plan(width, row, work.plans[0]);
+    gather(row, work.plans[0], priors, work);
     weigh(priors, work);
     std::copy_n(work.margins, experts, margins.begin());
   });
   return margins;
 }
 
-PQR_ALWAYS_INLINE inline void Auto::prefetch(const Rows& batch, std::size_t r) const {
+// Plans the rows from r on that `look_ahead` takes for planned.
+template <class W>
+PQR_ALWAYS_INLINE inline void Auto::replan(W width, const Rows& batch, std::size_t r,
+                                           Work& work) const {
+  for (std::size_t n = r; n < std::min(r + pairs_ahead, batch.size); ++n) {
+    plan(width, batch[n], work.plans[n % planned]);
+  }
+}
+
+// Fetches memory of rows to come, and plans one of them.
+template <class W>
+PQR_ALWAYS_INLINE inline void Auto::look_ahead(W width, const Rows& batch, std::size_t r,
+                                               Work& work) const {
   if (r + features_ahead < batch.size) {
     const Row row = batch[r + features_ahead];
     seen_.prefetch(row.indices, row.size);
@@ -450,17 +560,11 @@ PQR_ALWAYS_INLINE inline void Auto::prefetch(const Rows& batch, std::size_t r) c
     }
   }
   if (r + pairs_ahead >= batch.size) return;
-  const Row row = batch[r + pairs_ahead];
-  std::uint32_t ranks[64];
-  std::size_t high = 0;
-  for (std::size_t i = 0; i < row.size && high < 64; ++i) {
-    const Seen* const seen = seen_.find(row.indices[i]);
-    if (!seen || seen->above == 0) continue;
-    const std::uint32_t rank = seen->above - 1u;
-    for (std::size_t a = 0; a < high; ++a) {
-      pairs_.prefetch(std::min(rank, ranks[a]), std::max(rank, ranks[a]));
-    }
-    ranks[high++] = rank;
+  Plan& next = work.plans[(r + pairs_ahead) % planned];
+  plan(width, batch[r + pairs_ahead], next);
+  for (std::size_t b = 1; b < next.size; ++b) {
+    const PairTable<PairSlot>::Row row(pairs_, next.ranks[b]);
+    for (std::size_t a = 0; a < b; ++a) row.prefetch(next.ranks[a]);
   }
 }
 

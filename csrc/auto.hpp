@@ -78,32 +78,44 @@ class Auto {
   // One feature of a row.
   struct Feature {
     const LinearSlot* slot;  // or one that is initial, where it starts anew
-    bool anew;
-    Seen seen;
-    float x, square, scale;  // its value, M^2 and M
+    const Seen* seen;
+    std::int8_t exponent;
+    bool anew, is_new;        // starts from an initial slot; is not in the tables
+    float x, scaled, square;  // its value, the same over M, and M^2
     float v[experts];
   };
-  // A high one, in the order of rise.
+  // The high features of a row in the order of rise, found ahead of its turn.
+  struct Plan {
+    std::size_t size;
+    std::vector<std::uint32_t> ranks, places;  // which are high, and where in the row
+    std::vector<std::uint32_t> found, at, order;
+  };
   struct High {
     std::uint32_t rank;
     float x, square, inverse;    // 1 / M
     float sum;                   // of what its shared weight multiplies
     float q[paired], v[paired];  // that weight
   };
-  // A pair of high features.
-  struct Pair {
-    PairSlot* slot;                // or one of `fresh`
-    std::uint32_t later, earlier;  // their ranks
-    float x, scaled, square;       // x_i x_j, the same over M_i M_j, and M_i^2 M_j^2
-    float v[paired];
+  // Of a pair: x_i x_j, the same over M_i M_j, and M_i^2 M_j^2.
+  struct Values {
+    float x, scaled, square;
   };
+  static constexpr std::size_t planned = 4;  // rows whose plans are kept
   // What one row needs, kept from row to row for its memory.
   struct Work {
+    Plan plans[planned];
     std::vector<Feature> features;
     std::vector<High> high;
-    std::vector<Pair> pairs;      // the first `size` of them, and perhaps one of nothing
-    std::vector<PairSlot> fresh;  // of pairs that have no slot yet
-    std::size_t size, padded;     // how many pairs there are, and to an even number
+    std::size_t size;                  // how many pairs there are; arrays have one more, of nothing
+    std::vector<PairSlot*> slots;      // of pairs, or of `fresh`
+    std::vector<std::uint32_t> keys;   // ranks: later << 16 | earlier
+    std::vector<Values> values;        // unless all are 1
+    std::vector<float> v;              // `paired` each
+    std::vector<PairSlot> fresh;       // of pairs that have no slot yet
+    std::vector<std::size_t> missing;  // which these are
+    PairSlot nothing;
+    bool ones;  // every x and M is 1
+    bool anew;  // some feature starts anew
     double low_sum;
     float shrink;  // of interactions for FTRL: 1 / sqrt(how many)
     double margins[experts], variances[experts];
@@ -123,17 +135,30 @@ class Auto {
   std::size_t features_ = 0;
 
   Priors priors(std::size_t size) const;
-  void gather(const Row& row, const Priors& priors, Work& work) const;
+  template <class W>
+  PQR_ALWAYS_INLINE inline void plan(W width, const Row& row, Plan& plan) const;
+  void gather(const Row& row, const Plan& plan, const Priors& priors, Work& work) const;
   void pair_up(const Priors& priors, Work& work) const;
   void weigh(const Priors& priors, Work& work) const;
-  bool learn_row(const Row& row, Work& work, double label, double weight, double& margin);
+  template <bool ones>
+  PQR_ALWAYS_INLINE inline void weigh_coordinates(const Priors& priors, Work& work) const;
+  template <class W>
+  PQR_ALWAYS_INLINE inline bool learn_row(W width, const Row& row, const Plan& plan, Work& work,
+                                          double label, double weight, double& margin);
   double bias_ridge(std::size_t expert) const;
   static void step_bias(BiasSlot& slot, double ridge, bool ftrl, double slope, double curvature,
                         double variance);
   void make(const Row& row, Work& work);
-  void step(const Row& row, const Priors& priors, Work& work, double label, double weight);
+  void step(const Priors& priors, Work& work, double label, double weight);
+  template <bool ones>
+  PQR_ALWAYS_INLINE inline void step_coordinates(const Priors& priors, Work& work,
+                                                 const Slopes<Linear8>& slopes);
   void see(const Row& row, const Work& work);
-  void prefetch(const Rows& batch, std::size_t r) const;
+  template <class W>
+  PQR_ALWAYS_INLINE inline void replan(W width, const Rows& batch, std::size_t r, Work& work) const;
+  template <class W>
+  PQR_ALWAYS_INLINE inline void look_ahead(W width, const Rows& batch, std::size_t r,
+                                           Work& work) const;
   double bias_margin(std::size_t expert) const;
 };
 

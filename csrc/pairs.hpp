@@ -105,6 +105,24 @@ class PairTable {
     return values ? values + within(i, j) : rows_[j].find(i);
   }
 
+  // The pairs of rank j with smaller ones, of which many are sought.
+  class Row {
+   public:
+    Row(const PairTable& table, std::uint32_t j) : values_(table.row(j)), hashed_(table.rows_[j]) {}
+    const T* find(std::uint32_t i) const { return values_ ? values_ + i + 1 : hashed_.find(i); }
+    void prefetch(std::uint32_t i) const {
+      if (values_) {
+        fetch_value(values_ + i + 1);
+      } else {
+        hashed_.prefetch(i);
+      }
+    }
+
+   private:
+    const T* values_;
+    const HashTable<T>& hashed_;
+  };
+
   // Finds or makes. `moved` turns true when pointers to values outside of the array are void.
   T* make(std::uint32_t i, std::uint32_t j, bool& moved) {
     T* const values = row(j);

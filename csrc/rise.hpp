@@ -43,7 +43,7 @@ struct Rise {
     features += static_cast<double>(size);
     meetings += sum != 0.0;
     low_sum += std::fabs(sum);
-    if (std::fmod(rows, static_cast<double>(every)) != 0.0) return false;
+    if (static_cast<std::uint64_t>(rows) % every != 0) return false;
     if (rows >= refresh_at) {
       mean_features = std::max(1.0, features / rows);
       mean_low = std::max(1.0, meetings > 0.0 ? low_sum / meetings : 1.0);
