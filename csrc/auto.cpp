@@ -361,14 +361,14 @@ void Auto::make(const Row& row, Work& work) {
   }
 }
 
-PQR_ALWAYS_INLINE inline void Auto::step(const Priors& priors, Work& work, double label,
-                                         double weight) {
+PQR_ALWAYS_INLINE inline void Auto::step(const Priors& priors, Work& work, const double* links,
+                                         double label, double weight) {
   const bool squared = settings_.loss == Loss::squared;
   double by_kalman[experts], by_ftrl[experts], curvature[experts];
-  implicit_slopes<experts>(settings_.loss, work.margins, work.variances, label, weight, by_kalman);
+  implicit_slopes<experts>(settings_.loss, work.margins, links, work.variances, label, weight,
+                           by_kalman);
   by_four([&](std::size_t k) PQR_ALWAYS_INLINE {
-    const Four margins = read_as<Four>(work.margins + k);
-    const Four p = squared ? margins : sigmoid_of(margins);
+    const Four p = read_as<Four>(links + k);
     const Four h = squared ? all(1.0) : larger(p * (1.0 - p), all(flattest));
     write(by_ftrl + k, weight * (p - label));
     write(curvature + k, weight * h);
@@ -483,7 +483,7 @@ PQR_ALWAYS_INLINE inline bool Auto::learn_row(W, const Row& row, const Plan& pla
   if (!(weight * std::max(1.0, std::fabs(label)) <= largest_target)) return false;
   mixture.learn(mixed, label, weight);
   make(row, work);
-  step(priors, work, label, weight);
+  step(priors, work, mixed.links, label, weight);
   see(row, work);
   return true;
 }

@@ -149,7 +149,7 @@ class Auto {
   static void step_bias(BiasSlot& slot, double ridge, bool ftrl, double slope, double curvature,
                         double variance);
   void make(const Row& row, Work& work);
-  void step(const Priors& priors, Work& work, double label, double weight);
+  void step(const Priors& priors, Work& work, const double* links, double label, double weight);
   template <bool ones>
   PQR_ALWAYS_INLINE inline void step_coordinates(const Priors& priors, Work& work,
                                                  const Slopes<Linear8>& slopes);

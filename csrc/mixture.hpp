@@ -32,23 +32,25 @@ constexpr double flattest = 1e-4;  // the least curvature of the log loss that c
 
 // The slopes of a loss at the margins that steps lead to: s = w (link(m - V s) - y).
 // Squared: s = w (m - y) / (1 + w V). Log: by Newton's method between 0 and w (link(m) - y), for
-// all at once, because each step waits for an exp.
+// all at once, because each step waits for an exp. The curvature on the way is at most 1/4, and at
+// most that at m where the step leads away from 1/2. `links` are those of the margins.
 template <std::size_t size>
-PQR_ALWAYS_INLINE inline void implicit_slopes(Loss loss, const double* margins,
+PQR_ALWAYS_INLINE inline void implicit_slopes(Loss loss, const double* margins, const double* links,
                                               const double* variances, double label, double weight,
                                               double* slopes) {
   constexpr std::size_t fours = size / 4;
   constexpr int most_steps = 40;
-  constexpr double near = 1e-5;  // of a step that halves its digits: the next would be 1e-10
+  constexpr double near = 1e-4;  // of a step that doubles the digits: the next would be 1e-8
   Four m[fours], V[fours], s[fours], low[fours], high[fours];
   for (std::size_t f = 0; f < fours; ++f) {
     m[f] = read_as<Four>(margins + 4 * f);
     V[f] = weight * read_as<Four>(variances + 4 * f);
-    const Four p = loss == Loss::squared ? m[f] : sigmoid_of(m[f]);
+    const Four p = read_as<Four>(links + 4 * f);
     const Four steepest = weight * (p - label);
     low[f] = smaller(steepest, Four{});
     high[f] = larger(steepest, Four{});
-    s[f] = steepest / (1.0 + V[f] * (loss == Loss::squared ? 1.0 : 0.25));
+    const Four bend = larger(p - label, label - p) < 0.5 ? p * (1.0 - p) : all(0.25);
+    s[f] = steepest / (1.0 + V[f] * (loss == Loss::squared ? all(1.0) : bend));
   }
   const double inverse = 1.0 / weight;
   for (int step = 0; step < most_steps && loss != Loss::squared; ++step) {
@@ -174,10 +176,10 @@ class Mixture {
 
   // What is made of a row: predictions, and what the stacker's was made of.
   struct Mixed {
-    double values[experts];
+    double links[experts], values[experts];  // of the margins; the same, clipped
     double bayes, stacked, final;
     double inputs[Stacker::size];
-    double stacked_margin;
+    double stacked_margin, stacked_link;
     double margin;  // of the answer
   };
 
@@ -287,6 +289,7 @@ class Mixture {
     Mixed mixed;
     by_four([&](std::size_t k) PQR_ALWAYS_INLINE {
       const Four p = sigmoid_of(read_as<Four>(margins + k));
+      write(mixed.links + k, p);
       write(mixed.values + k, clamped(p, pqr::all(edge), pqr::all(1.0 - edge)));
     });
     mixed.bayes = mixed_by(eta(), mixed.values);
@@ -296,7 +299,8 @@ class Mixture {
     }
     mixed.inputs[experts] = std::clamp(centre, -reach, reach);
     mixed.stacked_margin = centre + stacker.margin(mixed.inputs);
-    mixed.stacked = std::clamp(Logistic::link(mixed.stacked_margin), edge, 1.0 - edge);
+    mixed.stacked_link = Logistic::link(mixed.stacked_margin);
+    mixed.stacked = std::clamp(mixed.stacked_link, edge, 1.0 - edge);
     finish(mixed);
     mixed.margin = std::log(mixed.final / (1.0 - mixed.final));
     return mixed;
@@ -305,6 +309,7 @@ class Mixture {
   PQR_ALWAYS_INLINE Mixed mix_squared(const double* margins) const {
     Mixed mixed;
     for (std::size_t k = 0; k < experts; ++k) {
+      mixed.links[k] = margins[k];
       mixed.values[k] = total > 0.0 ? std::clamp(margins[k], low, high) : 0.0;
     }
     mixed.bayes = mixed_by(eta(), mixed.values);
@@ -312,6 +317,7 @@ class Mixture {
     for (std::size_t k = 0; k < experts; ++k) mixed.inputs[k] = mixed.values[k] - centre;
     mixed.inputs[experts] = 0.0;
     mixed.stacked_margin = centre + stacker.margin(mixed.inputs);
+    mixed.stacked_link = mixed.stacked_margin;
     mixed.stacked = total > 0.0 ? std::clamp(mixed.stacked_margin, low, high) : 0.0;
     finish(mixed);
     mixed.margin = mixed.final;
@@ -331,12 +337,12 @@ class Mixture {
   PQR_ALWAYS_INLINE void teach(const Mixed& mixed, double label, double weight) {
     const double by = loss_ == Loss::squared ? weight / noise() : weight;
     const double variance = stacker.prepare(mixed.inputs), margin = mixed.stacked_margin;
-    const double p = loss_ == Loss::squared ? 0.0 : Logistic::link(margin);
+    const double p = mixed.stacked_link;
     const double h = loss_ == Loss::squared ? by : by * std::max(p * (1.0 - p), flattest);
-    const double margins[4] = {margin, margin, margin, margin};
+    const double margins[4] = {margin, margin, margin, margin}, links[4] = {p, p, p, p};
     const double variances[4] = {variance, variance, variance, variance};
     double slopes[4];
-    implicit_slopes<4>(loss_, margins, variances, label, by, slopes);
+    implicit_slopes<4>(loss_, margins, links, variances, label, by, slopes);
     stacker.step(variance, slopes[0], h);
   }
 };
