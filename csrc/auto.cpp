@@ -238,21 +238,26 @@ PQR_ALWAYS_INLINE inline void Auto::pair_up(const Priors& priors, Work& work) co
   work.values[next] = {0.0f, 0.0f, 1.0f};
 }
 
-// The values of two pairs as their experts see them, and their squares M^2; the second pair may be
-// none. Where all are 1 they need not be read.
-template <bool ones, class Work>
-PQR_ALWAYS_INLINE inline Linear8 pair_values(const Work& work, std::size_t p) {
+// Does the work on a row's pairs, two at a time: it is given the first's number, their values as
+// experts see them, and their M^2. Of values that are all 1, none is read.
+template <bool ones, class Work, class Do>
+PQR_ALWAYS_INLINE inline void by_two(const Work& work, Do two) {
+  const std::size_t size = work.size;
   if (ones) {
     const Pair4 x = kalman4 + ftrl4 * work.shrink;
-    return joined(x, p + 1 < work.size ? x : Pair4{});
+    const Linear8 twice_x = twice(x), one = 1.0f - Linear8{};
+    std::size_t p = 0;
+    for (; p + 1 < size; p += 2) two(p, twice_x, one);
+    if (p < size) two(p, joined(x, Pair4{}), one);
+    return;
   }
-  const auto &first = work.values[p], &second = work.values[p + 1];
-  return twice(kalman4) * both(first.x, second.x) +
-         twice(ftrl4) * (both(first.scaled, second.scaled) * work.shrink);
-}
-template <bool ones, class Work>
-PQR_ALWAYS_INLINE inline Linear8 pair_squares(const Work& work, std::size_t p) {
-  return ones ? 1.0f - Linear8{} : both(work.values[p].square, work.values[p + 1].square);
+  const Linear8 by_kalman = twice(kalman4), by_ftrl = twice(ftrl4) * work.shrink;
+  const auto* const values = work.values.data();
+  for (std::size_t p = 0; p < size; p += 2) {
+    const auto &first = values[p], &second = values[p + 1];
+    const Linear8 x = both(first.x, second.x), scaled = both(first.scaled, second.scaled);
+    two(p, by_kalman * x + by_ftrl * scaled, both(first.square, second.square));
+  }
 }
 
 // Margins and variances of all experts: of the bias in double, of features in their order, and of
@@ -287,15 +292,16 @@ PQR_ALWAYS_INLINE inline void Auto::weigh_coordinates(const Priors& priors, Work
   }
   Linear8 margins = {}, variances = {};
   const Linear8 prior = twice(read_as<Pair4>(priors.pair)), pair_ridge = twice(ftrl4) * ftrl_ridge;
-  for (std::size_t p = 0; p < work.size; p += 2) {
-    const PairSlot &first = *work.slots[p], &second = *work.slots[p + 1];
-    const Linear8 lambda = prior * pair_squares<ones>(work, p) + pair_ridge;
-    const Linear8 x = pair_values<ones>(work, p);
+  PairSlot* const* const slots = work.slots.data();
+  float* const pair_v = work.v.data();
+  by_two<ones>(work, [&](std::size_t p, Linear8 x, Linear8 square) PQR_ALWAYS_INLINE {
+    const PairSlot &first = *slots[p], &second = *slots[p + 1];
+    const Linear8 lambda = prior * square + pair_ridge;
     const Linear8 v = 1.0f / (lambda + joined(first.info, second.info)), vx = v * x;
-    write(work.v.data() + p * paired, v);
+    write(pair_v + p * paired, v);
     margins -= joined(first.z, second.z) * vx;
     variances += vx * x;
-  }
+  });
   Pair4 pair_margin = half<0>(margins) + half<1>(margins);
   Pair4 pair_variance = half<0>(variances) + half<1>(variances);
   const Pair4 shrink = kalman4 + ftrl4 * work.shrink;
@@ -412,16 +418,17 @@ PQR_ALWAYS_INLINE inline void Auto::step_coordinates(const Priors& priors, Work&
   const Slopes<Linear8> two{twice(pairs.slope), twice(pairs.curvature), twice(pairs.variance)};
   const Pair4 prior = read_as<Pair4>(priors.pair), pair_ridge = ftrl4 * ftrl_ridge;
   const Linear8 priors2 = twice(prior), ridge2 = twice(pair_ridge);
-  for (std::size_t p = 0; p < work.size; p += 2) {
-    PairSlot &first = *work.slots[p], &second = *work.slots[p + 1];
-    const Linear8 square = pair_squares<ones>(work, p);
+  PairSlot* const* const slots = work.slots.data();
+  const float* const pair_v = work.v.data();
+  by_two<ones>(work, [&](std::size_t p, Linear8 x, Linear8 square) PQR_ALWAYS_INLINE {
+    PairSlot &first = *slots[p], &second = *slots[p + 1];
     const Linear8 cap = twice(ftrl4) > 0.0f ? infinite - Linear8{} : most_information * square;
     Linear8 z = joined(first.z, second.z), info = joined(first.info, second.info);
-    pqr::step(z, info, read_as<Linear8>(work.v.data() + p * paired), pair_values<ones>(work, p),
-              two, cap, priors2 * square + ridge2);
+    const Linear8 v = read_as<Linear8>(pair_v + p * paired);
+    pqr::step(z, info, v, x, two, cap, priors2 * square + ridge2);
     split(z, first.z, second.z);
     split(info, first.info, second.info);
-  }
+  });
   const Pair4 shrink = kalman4 + ftrl4 * work.shrink;
   for (const High& high : work.high) {
     if (high.sum == 0.0f) continue;
