@@ -187,12 +187,19 @@ PQR_ALWAYS_INLINE inline void Auto::gather(const Row& row, const Plan& plan, con
   }
   work.fresh.clear();
   work.missing.clear();
-  if (plan.size > 1) pair_up(priors, work);
+  if (plan.size < 2) return;
+  if (work.ones) {
+    pair_up<true>(plan, priors, work);
+  } else {
+    pair_up<false>(plan, priors, work);
+  }
 }
 
 // The interactions of the high features. A pair that has no slot yet is like its shared weight,
 // q_i / M_j; where there is no room for another slot, it goes into the sum that q_i multiplies.
-PQR_ALWAYS_INLINE inline void Auto::pair_up(const Priors& priors, Work& work) const {
+template <bool ones>
+PQR_ALWAYS_INLINE inline void Auto::pair_up(const Plan& plan, const Priors& priors,
+                                            Work& work) const {
   const Pair4 ridge = ftrl4 * ftrl_ridge, prior = read_as<Pair4>(priors.pair);
   const std::size_t most = work.high.size() * (work.high.size() - 1) / 2 + 1;
   if (work.slots.size() < most) {
@@ -202,15 +209,19 @@ PQR_ALWAYS_INLINE inline void Auto::pair_up(const Priors& priors, Work& work) co
     work.v.resize(most * paired);
   }
   work.fresh.reserve(most);  // pointers to its slots are kept
+  PairSlot** const slots = work.slots.data();
+  std::uint32_t* const keys = work.keys.data();
+  const std::uint32_t* const ranks = plan.ranks.data();
+  High* const high = work.high.data();
   std::size_t next = 0;
   std::size_t room = settings_.most_pairs - std::min(settings_.most_pairs, pair_count_);
-  for (std::size_t b = 1; b < work.high.size(); ++b) {
-    const High& later = work.high[b];
-    const PairTable<PairSlot>::Row row(pairs_, later.rank);
+  for (std::size_t b = 1; b < plan.size; ++b) {
+    const High& later = high[b];
+    const PairTable<PairSlot>::Row row(pairs_, ranks[b]);
     for (std::size_t a = 0; a < b; ++a) {
-      High& earlier = work.high[a];
-      auto* slot = const_cast<PairSlot*>(row.find(earlier.rank));
-      const float square = earlier.square * later.square;
+      High& earlier = high[a];
+      auto* slot = const_cast<PairSlot*>(row.find(ranks[a]));
+      const float square = ones ? 1.0f : earlier.square * later.square;
       if (!slot || !is_made(*slot)) {
         if (room == 0) {
           earlier.sum += later.x * later.inverse;
@@ -223,9 +234,9 @@ PQR_ALWAYS_INLINE inline void Auto::pair_up(const Priors& priors, Work& work) co
         write(slot->z, -(prior * square + ridge) * start);
         std::fill_n(slot->info, paired, made);
       }
-      work.slots[next] = slot;
-      work.keys[next] = key_of(later.rank, earlier.rank);
-      if (!work.ones) {
+      slots[next] = slot;
+      keys[next] = key_of(ranks[b], ranks[a]);
+      if (!ones) {
         const float x = earlier.x * later.x;
         work.values[next] = {x, x * (earlier.inverse * later.inverse), square};
       }

@@ -138,7 +138,8 @@ class Auto {
   template <class W>
   PQR_ALWAYS_INLINE inline void plan(W width, const Row& row, Plan& plan) const;
   void gather(const Row& row, const Plan& plan, const Priors& priors, Work& work) const;
-  void pair_up(const Priors& priors, Work& work) const;
+  template <bool ones>
+  PQR_ALWAYS_INLINE inline void pair_up(const Plan& plan, const Priors& priors, Work& work) const;
   void weigh(const Priors& priors, Work& work) const;
   template <bool ones>
   PQR_ALWAYS_INLINE inline void weigh_coordinates(const Priors& priors, Work& work) const;
