@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 
 #include "order.hpp"
 
@@ -113,12 +112,13 @@ PQR_ALWAYS_INLINE inline void Auto::plan(W, const Row& row, Plan& plan) const {
   if (size <= few_keys) {
     places_in_order<W::value>(plan.found.data(), size, plan.order.data());
   } else {
-    const auto rank_of = [&](std::uint32_t n) { return plan.found[n]; };
-    std::vector<std::uint32_t> sorted(size);
-    std::iota(sorted.begin(), sorted.end(), 0u);
-    std::sort(sorted.begin(), sorted.end(),
-              [&](std::uint32_t a, std::uint32_t b) { return rank_of(a) < rank_of(b); });
-    for (std::size_t h = 0; h < size; ++h) plan.order[sorted[h]] = static_cast<std::uint32_t>(h);
+    const auto first = plan.found.begin(), last = first + static_cast<std::ptrdiff_t>(size);
+    std::vector<std::uint32_t> sorted(first, last);
+    std::sort(sorted.begin(), sorted.end());
+    std::transform(first, last, plan.order.begin(), [&](std::uint32_t rank) {
+      const auto place = std::lower_bound(sorted.begin(), sorted.end(), rank);
+      return static_cast<std::uint32_t>(place - sorted.begin());
+    });
   }
   for (std::size_t n = 0; n < size; ++n) {
     plan.ranks[plan.order[n]] = plan.found[n];
@@ -188,11 +188,7 @@ PQR_ALWAYS_INLINE inline void Auto::gather(const Row& row, const Plan& plan, con
   work.fresh.clear();
   work.missing.clear();
   if (plan.size < 2) return;
-  if (work.ones) {
-    pair_up<true>(plan, priors, work);
-  } else {
-    pair_up<false>(plan, priors, work);
-  }
+  work.ones ? pair_up<true>(plan, priors, work) : pair_up<false>(plan, priors, work);
 }
 
 // The interactions of the high features. A pair that has no slot yet is like its shared weight,
@@ -281,11 +277,7 @@ PQR_ALWAYS_INLINE inline void Auto::weigh(const Priors& priors, Work& work) cons
     work.margins[k] = bias_margin(k);
     work.variances[k] = 1.0 / (bias_ridge(k) + bias[k].info);
   }
-  if (work.ones) {
-    weigh_coordinates<true>(priors, work);
-  } else {
-    weigh_coordinates<false>(priors, work);
-  }
+  work.ones ? weigh_coordinates<true>(priors, work) : weigh_coordinates<false>(priors, work);
 }
 
 template <bool ones>
@@ -404,11 +396,8 @@ PQR_ALWAYS_INLINE inline void Auto::step(const Priors& priors, Work& work, const
       step_bias(bias[k], bias_ridge(k), ftrl, slope, curvature[k], work.variances[k]);
     }
   }
-  if (work.ones) {
-    step_coordinates<true>(priors, work, each);
-  } else {
-    step_coordinates<false>(priors, work, each);
-  }
+  work.ones ? step_coordinates<true>(priors, work, each)
+            : step_coordinates<false>(priors, work, each);
 }
 
 template <bool ones>
@@ -489,8 +478,7 @@ void Auto::see(const Row& row, const Work& work) {
   }
 }
 
-template <class W>
-PQR_ALWAYS_INLINE inline bool Auto::learn_row(W, const Row& row, const Plan& plan, Work& work,
+PQR_ALWAYS_INLINE inline bool Auto::learn_row(const Row& row, const Plan& plan, Work& work,
                                               double label, double weight, double& margin) {
   const Priors priors = this->priors(row.size);
   gather(row, plan, priors, work);
@@ -515,7 +503,7 @@ std::size_t Auto::learn(const Rows& batch, double* margins) {
       risen = shared_.size();
       look_ahead(width, batch, r, work);
       const double label = kept(settings_.loss, batch.labels[r]);
-      if (!learn_row(width, batch[r], work.plans[r % planned], work, label, batch.weights[r],
+      if (!learn_row(batch[r], work.plans[r % planned], work, label, batch.weights[r],
                      margins[r])) {
         return r;
       }

@@ -143,9 +143,8 @@ class Auto {
   void weigh(const Priors& priors, Work& work) const;
   template <bool ones>
   PQR_ALWAYS_INLINE inline void weigh_coordinates(const Priors& priors, Work& work) const;
-  template <class W>
-  PQR_ALWAYS_INLINE inline bool learn_row(W width, const Row& row, const Plan& plan, Work& work,
-                                          double label, double weight, double& margin);
+  bool learn_row(const Row& row, const Plan& plan, Work& work, double label, double weight,
+                 double& margin);
   double bias_ridge(std::size_t expert) const;
   static void step_bias(BiasSlot& slot, double ridge, bool ftrl, double slope, double curvature,
                         double variance);

@@ -93,6 +93,30 @@ def test_any_rows_are_predicted_as_by_the_oracle(some: Any, loss: str, repeat: i
         assert model.learn_one(x, y, weight) == pytest.approx(expected, rel=1e-3, abs=1e-3)
 
 
+def test_a_row_of_many_high_features_is_predicted_as_by_the_oracle() -> None:
+    rng = np.random.default_rng(7)
+    rows = [(np.flatnonzero(rng.random(90) < 0.9).tolist()) for _ in range(150)]
+    labels = (rng.random(150) < 0.3).astype(float)
+    batch = Batch.from_rows([(row, [1.0] * len(row)) for row in rows], labels)
+    _, expected = by_oracle("logistic", batch)
+    np.testing.assert_allclose(Auto().learn_many(batch), expected, rtol=2e-4, atol=2e-4)
+
+
+@both_losses
+@pytest.mark.parametrize("pairs", [20, 1 << 20])
+def test_rows_of_ones_are_learned_as_rows_of_any_value(loss: str, pairs: int) -> None:
+    """In units of a power of two, twos are ones; but the core has a shorter way for ones."""
+    ones = stream(8, 3000, 40)
+    if loss == "squared":
+        ones = as_ratings(ones, 9)
+    twos = Batch(ones.indptr, ones.indices, 2 * ones.values, ones.labels, ones.weights)
+    first, second = Auto(loss), Auto(loss)
+    for model in (first, second):
+        model._model = type(model._model)(loss, 1 << 32, pairs)
+    assert np.array_equal(first.learn_margins(ones), second.learn_margins(twos))
+    assert np.array_equal(first.predict_many(ones), second.predict_many(twos))
+
+
 @pytest.mark.parametrize("pairs", [0, 3, 20])
 def test_a_pair_without_a_slot_stands_for_its_shared_weight(pairs: int) -> None:
     batch = stream(5, 400)

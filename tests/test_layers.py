@@ -10,7 +10,7 @@ CSRC = Path(__file__).parent.parent / "csrc"
 # Each file may include what is named here, and the standard library without I/O.
 ALLOWED = {
     "avx2": set(),
-    "auto": {"auto", "experts", "mixture", "pairs", "rise", "row", "table"},
+    "auto": {"auto", "experts", "mixture", "order", "pairs", "rise", "row", "table"},
     "elementary": {"avx2", "lanes"},
     "experts": {"avx2", "lanes", "mixture"},
     "mixture": {"avx2", "elementary", "lanes", "loss"},
