@@ -393,18 +393,20 @@ def test_order_auto_mixes_orders(folder: Path, tmp_path: Path) -> None:
 def alone(folder: Path, tmp_path: Path) -> Callable[[int], dict[str, Any]]:
     """What training with one order shows."""
     output = tmp_path / "alone.pqr"
-    return lambda order: figures("train", folder / "rows.svm", "--order", order, "-o", output)
+    return lambda order: figures(
+        "train", "--model", "pqr", folder / "rows.svm", "--order", order, "-o", output
+    )
 
 
 def test_order_auto_is_gone_on_with(folder: Path, tmp_path: Path) -> None:
-    rows, start = folder / "rows.svm", ["--order", "auto"]
+    rows, start = folder / "rows.svm", ["--model", "pqr", "--order", "auto"]
     text = ok("train", rows, *start, "--alpha", 0.2, "--passes", 2, "-o", tmp_path / "twice.pqr")
     assert "posterior" in text
     assert "order 0" in text
     assert "loss beyond the best of them" in text
     ok("train", rows, *start, "--alpha", 0.2, "-o", tmp_path / "once.pqr")
     again = ["--resume", tmp_path / "once.pqr", "-o", tmp_path / "again.pqr"]
-    ok("train", rows, *again, *start, "--alpha", 0.2, "--model", "pqr")
+    ok("train", rows, *again, *start, "--alpha", 0.2)
     assert (tmp_path / "again.pqr").read_bytes() == (tmp_path / "twice.pqr").read_bytes()
     for flags, has in (("--order 3", "auto"), ("--alpha 0.1", "0.2"), ("--model lr", "pqr")):
         message = failure(2, "train", rows, *again, *flags.split())
@@ -413,8 +415,8 @@ def test_order_auto_is_gone_on_with(folder: Path, tmp_path: Path) -> None:
 
 def test_order_auto_goes_on_from_a_checkpoint(folder: Path, tmp_path: Path) -> None:
     rows, kept = folder / "rows.svm", tmp_path / "kept"
-    ok("train", rows, "--order", "auto", "-o", tmp_path / "model.pqr")
+    ok("train", rows, "--model", "pqr", "--order", "auto", "-o", tmp_path / "model.pqr")
     often = ["--checkpoint", kept, "--every", 150]
-    ok("train", rows, "--order", "auto", *often, "-o", tmp_path / "kept.pqr")
+    ok("train", rows, "--model", "pqr", "--order", "auto", *often, "-o", tmp_path / "kept.pqr")
     assert pqrlearn.load(kept).rows < len(ROWS)
     assert trained(tmp_path, rows, "--resume", kept) == (tmp_path / "model.pqr").read_bytes()
