@@ -1,6 +1,6 @@
 """One pass of one model over rows of the shape of KDD2012:
 
-    python -m benchmarks.kdd_pass MODEL ROWS
+    python -m benchmarks.kdd_pass lr|pqr|auto ROWS
 
 Makes Batches on one thread, learns them on another, and prints what it took as JSON. Imports
 little, because its memory is measured.
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pqrlearn import LR, PQR, Counts, Separation
+from pqrlearn import LR, PQR, Auto, Counts, Separation
 from pqrlearn.cli import show
 from pqrlearn.datasets.clicks import ClickStream
 from pqrlearn.learners import Learner
@@ -26,8 +26,9 @@ from pqrlearn.readers.ahead import ahead
 
 ORDER, COUNTED = 100, 1_000_000
 BATCH_ROWS = 2**12
-TITLES = {"lr": "LR", "pqr": f"PQR({ORDER})"}
+TITLES = {"lr": "LR", "pqr": f"PQR({ORDER})", "auto": "Auto"}
 SLOT_BYTES, RANK_BYTES = 8, 4
+AUTO_BYTES, AUTO_PAIR_BYTES = 72, 32
 
 
 @dataclass
@@ -48,7 +49,9 @@ class Clock:
 def one_pass(name: str, rows: int) -> dict[str, Any]:
     stream, metrics = ClickStream.kdd2012(), Metrics("logistic")
     counting, learning, start = Clock(), Clock(), time.perf_counter()
-    learner: Learner = LR() if name == "lr" else PQR(separation(stream, rows, counting))
+    learner: Learner = LR() if name == "lr" else Auto()
+    if name == "pqr":
+        learner = PQR(separation(stream, rows, counting))
     with show.progress(TITLES[name], lambda: learner.rows / rows, quiet=False) as watch:
         for batch in ahead(stream.batches(rows, BATCH_ROWS), depth=2):
             with learning.running():
@@ -84,6 +87,9 @@ def separation(stream: ClickStream, rows: int, clock: Clock) -> Separation:
 
 def state_bytes(learner: Learner) -> int:
     """What the model cannot do without: a slot for every coordinate learned, and the ranks."""
+    if isinstance(learner, Auto):
+        about = learner.summary()
+        return int(about["features"]) * AUTO_BYTES + int(about["pairs"]) * AUTO_PAIR_BYTES
     slots = sum(len(learner.weights(block)[1]) for block in learner.blocks)
     ranks = learner.separation.order if isinstance(learner, PQR) else 0
     return slots * SLOT_BYTES + ranks * RANK_BYTES

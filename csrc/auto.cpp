@@ -328,8 +328,7 @@ PQR_ALWAYS_INLINE inline void Auto::weigh_coordinates(const Priors& priors, Work
 // costs at most ln(T) / 2 + ln 2 more than the best constant in hindsight.
 double Auto::bias_margin(std::size_t expert) const {
   const auto [z, info] = bias[expert];
-  if (expert == 0 && settings_.loss == Loss::logistic)
-    return std::log((z + 0.5) / (info - z + 0.5));
+  if (expert == 0 && settings_.loss == Loss::logistic) return log_of((z + 0.5) / (info - z + 0.5));
   return -z / (bias_ridge(expert) + info);
 }
 
@@ -485,6 +484,7 @@ PQR_ALWAYS_INLINE inline bool Auto::learn_row(const Row& row, const Plan& plan, 
   weigh(priors, work);
   const Mixture::Mixed mixed = mixture.mix(work.margins);
   margin = mixed.margin;
+  if (!std::isfinite(margin)) return false;
   if (weight == 0.0) return true;
   if (!(weight * std::max(1.0, std::fabs(label)) <= largest_target)) return false;
   mixture.learn(mixed, label, weight);
@@ -522,6 +522,7 @@ std::size_t Auto::margin(const Rows& batch, double* margins) const {
       gather(batch[r], work.plans[r % planned], priors, work);
       weigh(priors, work);
       margins[r] = mixture.mix(work.margins).margin;
+      if (!std::isfinite(margins[r])) return r;
     }
     return batch.size;
   });

@@ -42,7 +42,7 @@ class Auto {
   // Predicts each row, then learns it. Stops before a row whose label or weight is too large;
   // returns how many rows it has learned.
   std::size_t learn(const Rows& batch, double* margins);
-  // Returns how many rows it has predicted: all of them.
+  // Returns how many rows have a finite margin, from the first one on.
   std::size_t margin(const Rows& batch, double* margins) const;
 
   AutoState state() const;

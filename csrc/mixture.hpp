@@ -94,7 +94,7 @@ struct Bayes {
     const double least = *std::min_element(counted.begin(), counted.end());
     std::array<double, size> shares{};
     double sum = 0.0;
-    for (std::size_t k = 0; k < size; ++k) sum += shares[k] = std::exp(eta * (least - counted[k]));
+    for (std::size_t k = 0; k < size; ++k) sum += shares[k] = exp_of(eta * (least - counted[k]));
     for (double& share : shares) share /= sum;
     return shares;
   }
@@ -104,10 +104,10 @@ struct Bayes {
     const double least = *std::min_element(counted.begin(), counted.end());
     double sum = 0.0, mean = 0.0;
     for (const double loss : counted) {
-      sum += std::exp(eta * (least - loss));
+      sum += exp_of(eta * (least - loss));
       mean += loss / size;
     }
-    return eta == 0.0 ? mean : least - std::log(sum / size) / eta;
+    return eta == 0.0 ? mean : least - log_of(sum / size) / eta;
   }
 
   void count(const double* seen, double own_seen, const double* real, double own_real, double eta,
@@ -243,7 +243,7 @@ class Mixture {
   double bound() const {
     const double width = this->width();
     const double widenings = loss_ == Loss::squared ? largest * width * width : 0.0;
-    return std::log(2.0 * experts) * price() + widenings + all.excess + two.excess;
+    return log_of(2.0 * experts) * price() + widenings + all.excess + two.excess;
   }
 
   Bayes<experts> all;
@@ -268,7 +268,7 @@ class Mixture {
   }
   double loss_of(double value, double label) const {
     if (loss_ == Loss::squared) return (value - label) * (value - label);
-    return -std::log(label > 0.0 ? value : 1.0 - value);
+    return -log_of(label > 0.0 ? value : 1.0 - value);
   }
 
   // What the experts say, mixed by the posterior of this eta.
@@ -293,16 +293,16 @@ class Mixture {
       write(mixed.values + k, clamped(p, pqr::all(edge), pqr::all(1.0 - edge)));
     });
     mixed.bayes = mixed_by(eta(), mixed.values);
-    const double centre = std::log(mixed.bayes / (1.0 - mixed.bayes));
+    const double centre = log_of(mixed.bayes / (1.0 - mixed.bayes));
     for (std::size_t k = 0; k < experts; ++k) {
       mixed.inputs[k] = std::clamp(margins[k], -reach, reach) - centre;
     }
     mixed.inputs[experts] = std::clamp(centre, -reach, reach);
     mixed.stacked_margin = centre + stacker.margin(mixed.inputs);
-    mixed.stacked_link = Logistic::link(mixed.stacked_margin);
+    mixed.stacked_link = sigmoid_of(mixed.stacked_margin);
     mixed.stacked = std::clamp(mixed.stacked_link, edge, 1.0 - edge);
     finish(mixed);
-    mixed.margin = std::log(mixed.final / (1.0 - mixed.final));
+    mixed.margin = log_of(mixed.final / (1.0 - mixed.final));
     return mixed;
   }
 

@@ -47,7 +47,7 @@ struct Rise {
     if (rows >= refresh_at) {
       mean_features = std::max(1.0, features / rows);
       mean_low = std::max(1.0, meetings > 0.0 ? low_sum / meetings : 1.0);
-      refresh_at = std::exp2(std::floor(std::log2(rows)) + 1.0);
+      while (refresh_at <= rows) refresh_at *= 2.0;
     }
     return true;
   }

@@ -81,10 +81,12 @@ class NamedAuto : public Named<Auto> {
         ++at;
       });
       const Mixture& mixture = m.mixture;
-      const bool finite = std::none_of(given.begin(), given.end(),
-                                       [](double scalar) { return std::isnan(scalar); });
-      return finite && at == given.size() && mixture.largest >= 1.0 && mixture.total >= 0.0 &&
-             m.rise.rows >= 0.0 && m.rise.mean_features >= 1.0 && m.rise.mean_low >= 1.0;
+      const bool small = std::all_of(given.begin(), given.end(), [](double scalar) {
+        return std::fabs(scalar) <= 1e60 || std::isinf(scalar);  // no label yet: the range is empty
+      });
+      return small && counts_are_valid(m) && at == given.size() && mixture.largest >= 1.0 &&
+             mixture.total >= 0.0 && m.rise.rows >= 0.0 && m.rise.mean_features >= 1.0 &&
+             m.rise.mean_low >= 1.0;
     });
     if (!good) refuse("scalars: not a state that learning can reach");
   }
@@ -146,12 +148,24 @@ class NamedAuto : public Named<Auto> {
     visit(rise.refresh_at), visit(rise.mean_features), visit(rise.mean_low);
   }
 
+  // Information is not negative, clicks are no more than rows, and only the range may be infinite.
+  static bool counts_are_valid(const Auto& m) {
+    bool good = m.settings().loss == Loss::squared || m.bias[0].z <= m.bias[0].info;
+    for (const auto& slot : m.bias) good = good && slot.info >= 0.0;
+    std::size_t infinite = 0;
+    each_scalar(m, [&](const double& scalar) { infinite += std::isinf(scalar); });
+    const Mixture& mixture = m.mixture;
+    const bool none = mixture.total == 0.0;
+    return good && (none ? infinite <= 2 : infinite == 0 && mixture.low <= mixture.high) &&
+           (m.settings().loss == Loss::squared || m.bias[0].z >= 0.0);
+  }
+
   // Half of a slot is z, half is information.
   static void check_state(const std::string& name, const In2<float>& slots) {
     const std::size_t columns = slots.shape(1);
     for (std::size_t i = 0; i < slots.size(); ++i) {
       const float value = slots.data()[i];
-      if (!std::isfinite(value) || (i % columns >= columns / 2 && value < 0.0f)) {
+      if (!(std::fabs(value) <= 1e30f) || (i % columns >= columns / 2 && value < 0.0f)) {
         refuse(name + ": not a state that learning can reach");
       }
     }
