@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pqrlearn import FM, LR, PQR, QR, Batch, DiFacto, Ftrl, Ogd, Separation
+from pqrlearn import FM, LR, PQR, QR, Auto, Batch, DiFacto, Ftrl, Ogd, Separation
 from pqrlearn.learners.base import Learner
 from strategies import as_dicts, random_batch
 
@@ -137,6 +137,7 @@ def learn_in_pieces(model: Learner) -> None:
 
 
 MAKE: dict[str, Callable[[], Learner]] = {
+    "auto": Auto,
     "pqr": lambda: PQR(Separation.top_k(ROWS, 8), "logistic", Ftrl(alpha=0.5)),
     "pqr, rescaled": lambda: PQR(Separation.top_k(ROWS, 8), "squared", Ogd(2.0, "fixed", 0.01)),
     "qr": lambda: QR("squared", Ftrl(alpha=0.05)),
