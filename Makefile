@@ -97,7 +97,7 @@ fuzz: build/fuzz/libsvm $(ASAN)/.built
 
 asan: $(ASAN)/.built
 	$(ASAN_PYTHON) -m pytest -p no:cacheprovider -p no:xdist \
-		tests/test_models.py tests/test_model_edges.py tests/test_optimizers.py \
+		tests/test_models.py tests/test_model_edges.py tests/test_optimizers.py tests/test_auto.py \
 		tests/test_contract.py tests/test_digest.py tests/test_libsvm.py tests/test_modelfile.py \
 		tests/test_separation.py
 	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --runs 2000

@@ -22,6 +22,7 @@ constexpr float farthest = 16;        // times M: beyond, a value is an outlier
 constexpr std::uint32_t settled = 8;  // rows after which the scale of a feature is trusted
 constexpr float far = 256;            // times M or less: until then, the scale is found anew
 constexpr double largest_target = 1e15;
+constexpr std::size_t most_high = 512;  // of a row: 130,816 pairs; later ones count as low there
 
 // How many rows ahead memory is fetched: features, or what says where they are packed, then those,
 // then pairs.
@@ -108,7 +109,6 @@ PQR_ALWAYS_INLINE inline void Auto::plan(W, const Row& row, Plan& plan) const {
     plan.at[size] = static_cast<std::uint32_t>(i);
     size += above != 0;
   }
-  plan.size = size;
   if (size <= few_keys) {
     places_in_order<W::value>(plan.found.data(), size, plan.order.data());
   } else {
@@ -124,6 +124,8 @@ PQR_ALWAYS_INLINE inline void Auto::plan(W, const Row& row, Plan& plan) const {
     plan.ranks[plan.order[n]] = plan.found[n];
     plan.places[plan.order[n]] = plan.at[n];
   }
+  plan.size = std::min(size, most_high);
+  plan.last = size > most_high ? plan.ranks[most_high - 1] : Rise::low;
 }
 
 // The features of a row with their scales: M is the root mean square of a feature's values, the one
@@ -167,7 +169,8 @@ PQR_ALWAYS_INLINE inline void Auto::gather(const Row& row, const Plan& plan, con
       work.ones = false;
     }
     work.anew |= feature.anew;
-    if (seen.above == 0) work.low_sum += static_cast<double>(feature.scaled);
+    if (seen.above == 0 || seen.above - 1u > plan.last)
+      work.low_sum += static_cast<double>(feature.scaled);
   }
   work.high.resize(plan.size);
   const Pair4 ridge = ftrl4 * ftrl_ridge, prior = read_as<Pair4>(priors.pair);

@@ -86,7 +86,8 @@ class Auto {
   };
   // The high features of a row in the order of rise, found ahead of its turn.
   struct Plan {
-    std::size_t size;
+    std::size_t size;                          // how many of its features are high,
+    std::uint32_t last;                        // up to this rank
     std::vector<std::uint32_t> ranks, places;  // which are high, and where in the row
     std::vector<std::uint32_t> found, at, order;
   };

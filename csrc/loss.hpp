@@ -21,8 +21,7 @@ enum class Loss : std::uint8_t { logistic, squared, poisson };
 // log(1 + e^-m) for y = 1 and log(1 + e^m) for y = 0 or -1, for clicks.
 struct Logistic {
   static constexpr const char* name = "logistic";
-  static constexpr const char* wants =
-      "is not a click: logistic loss takes 0/1 or -1/1 (squared loss takes any number)";
+  static constexpr const char* wants = "is not a click: logistic loss takes 0/1 or -1/1";
   static bool takes(double label) { return label == 0.0 || std::fabs(label) == 1.0; }
   static double kept(double label) { return label > 0.0 ? 1.0 : 0.0; }
   static double link(double margin) {

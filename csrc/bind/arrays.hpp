@@ -53,7 +53,7 @@ inline std::string in_row(std::size_t row, const std::string& message) {
 }
 
 inline constexpr const char* too_large =
-    "its values are too large for 32-bit floats; scale the features down";
+    "its values are too large for 32-bit floats, or its label or weight is; scale them down";
 
 inline std::string shown(double value) { return nb::repr(nb::float_(value)).c_str(); }
 

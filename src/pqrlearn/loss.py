@@ -119,7 +119,7 @@ _LOGISTIC = Loss(
     mean_label="click rate",
     check_label=lambda labels: (labels == 0) | (np.abs(labels) == 1),
     kept=lambda labels: np.maximum(labels, 0.0),
-    wants="is not a click: logistic loss takes 0/1 or -1/1 (squared loss takes any number)",
+    wants="is not a click: logistic loss takes 0/1 or -1/1",
     link=_sigmoid,
     slope=lambda margins, labels: _sigmoid(margins) - (labels > 0),
     curvature=lambda margins, labels: _sigmoid(margins) * _sigmoid(-margins),

@@ -168,11 +168,12 @@ def figure_cells(result: Pass) -> list[tuple[str, str]]:
 def auto_cells(model: Auto) -> list[tuple[str, str]]:
     """What a self-tuning learner found out, for people."""
     about = model.summary()
-    best = max(about["posterior"].items(), key=lambda item: item[1])
+    best = min(about["losses"], key=about["losses"].__getitem__)
     return [
-        ("high features", f"{about['high']:,}  (they rose while it learned)"),
-        ("best expert", f"{best[0]}  ({best[1]:.0%} of the posterior)"),
-        ("regret against it", f"{about['regret']:,.1f} of at most {about['bound']:,.1f}"),
+        ("high features", f"{about['high']:,}"),
+        ("best expert", f"{best}  ({about['posterior'][best]:.0%} of the posterior)"),
+        ("the answer", f"{about['stacked']:.0%} stacked experts, the rest by the posterior"),
+        ("loss beyond the best", f"{about['regret']:,.5g}  (at most {about['bound']:,.5g})"),
     ]
 
 

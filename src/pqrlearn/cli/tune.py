@@ -25,7 +25,7 @@ from pqrlearn.separation import Counts
 @options.files
 @click.option(
     "--model",
-    type=click.Choice(list(LEARNERS)),
+    type=click.Choice([kind for kind in LEARNERS if kind != "auto"]),
     default="pqr",
     show_default=True,
     help="What to find settings for.",

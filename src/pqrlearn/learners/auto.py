@@ -31,7 +31,8 @@ PAIR_BYTES: Final = 128
 """What a pair takes at most, with its place in the table."""
 FEATURE_BYTES: Final = 80
 """What a feature takes: a slot of 64 bytes, a count, and some room in the tables."""
-LEAST_MEMORY: Final = 1 << 20
+LEAST_MEMORY: Final = 10**6
+MOST_MEMORY: Final = 2**60
 
 _NO_FEATURES = np.zeros(0, np.uint32)
 
@@ -46,7 +47,8 @@ class Auto(NativeLearner):
 
     `memory` bounds the tables of features and pairs, in bytes: a feature takes about 80, a pair up
     to 128. By default features have no bound, and there are up to 1,048,576 pairs. A pair that
-    finds no room counts by its feature's shared weight, a feature that finds none as never seen.
+    finds no room counts by its feature's shared weight, a feature that finds none as never seen. Of
+    a row with more than 512 high features, those that rose later count as low.
 
     >>> model = Auto()
     >>> for _ in range(200):
@@ -71,7 +73,7 @@ class Auto(NativeLearner):
             )
         features, pairs = 1 << 32, PAIRS
         if memory is not None:
-            check_whole("memory", memory, least=LEAST_MEMORY)
+            check_whole("memory", memory, least=LEAST_MEMORY, most=MOST_MEMORY)
             pairs = min(PAIRS, memory // 2 // PAIR_BYTES)
             features = (memory - pairs * PAIR_BYTES) // FEATURE_BYTES
         self.memory = memory
