@@ -270,6 +270,19 @@ PQR_ALWAYS_INLINE inline void by_two(const Work& work, Do two) {
   }
 }
 
+double Auto::bias_ridge(std::size_t expert) const {
+  if (ftrl8[expert] != 0.0f) return ftrl_ridge;
+  return settings_.loss == Loss::squared ? 1e-6 : 0.25;
+}
+
+// The expert without features knows the chance of a click so far (Krichevsky and Trofimov), which
+// costs at most ln(T) / 2 + ln 2 more than the best constant in hindsight.
+PQR_ALWAYS_INLINE inline double Auto::bias_margin(std::size_t expert) const {
+  const auto [z, info] = bias[expert];
+  if (expert == 0 && settings_.loss == Loss::logistic) return log_of((z + 0.5) / (info - z + 0.5));
+  return -z / (bias_ridge(expert) + info);
+}
+
 // Margins and variances of all experts: of the bias in double, of features in their order, and of
 // interactions in two sums, so that one need not wait for the other.
 PQR_ALWAYS_INLINE inline void Auto::weigh(const Priors& priors, Work& work) const {
@@ -325,19 +338,6 @@ PQR_ALWAYS_INLINE inline void Auto::weigh_coordinates(const Priors& priors, Work
     work.margins[paired + k] += static_cast<double>(pair_margin[k]);
     work.variances[paired + k] += static_cast<double>(pair_variance[k]);
   }
-}
-
-// The expert without features knows the chance of a click so far (Krichevsky and Trofimov), which
-// costs at most ln(T) / 2 + ln 2 more than the best constant in hindsight.
-double Auto::bias_margin(std::size_t expert) const {
-  const auto [z, info] = bias[expert];
-  if (expert == 0 && settings_.loss == Loss::logistic) return log_of((z + 0.5) / (info - z + 0.5));
-  return -z / (bias_ridge(expert) + info);
-}
-
-double Auto::bias_ridge(std::size_t expert) const {
-  if (ftrl8[expert] != 0.0f) return ftrl_ridge;
-  return settings_.loss == Loss::squared ? 1e-6 : 0.25;
 }
 
 // Slots for what has none, as long as there is room.

@@ -66,8 +66,8 @@ PQR_ALWAYS_INLINE inline Four log_of(Four x) {
 }
 
 // Of one number.
-inline double exp_of(double x) { return exp_of(all(x < -700.0 ? -700.0 : x))[0]; }
-inline double log_of(double x) { return log_of(all(x))[0]; }
+PQR_ALWAYS_INLINE inline double exp_of(double x) { return exp_of(all(x < -700.0 ? -700.0 : x))[0]; }
+PQR_ALWAYS_INLINE inline double log_of(double x) { return log_of(all(x))[0]; }
 
 // 1 / (1 + e^-m); where it is close to 0 it keeps its digits.
 PQR_ALWAYS_INLINE inline Four sigmoid_of(Four margin) {
@@ -75,6 +75,6 @@ PQR_ALWAYS_INLINE inline Four sigmoid_of(Four margin) {
   return (margin >= 0.0 ? all(1.0) : e) / (1.0 + e);
 }
 
-inline double sigmoid_of(double margin) { return sigmoid_of(all(margin))[0]; }
+PQR_ALWAYS_INLINE inline double sigmoid_of(double margin) { return sigmoid_of(all(margin))[0]; }
 
 }  // namespace pqr

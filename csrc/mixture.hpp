@@ -90,7 +90,7 @@ struct Bayes {
   std::array<double, size> counted{}, lost{};
   double own = 0.0, excess = 0.0;
 
-  std::array<double, size> posterior(double eta) const {
+  PQR_ALWAYS_INLINE std::array<double, size> posterior(double eta) const {
     const double least = *std::min_element(counted.begin(), counted.end());
     std::array<double, size> shares{};
     double sum = 0.0;
@@ -266,7 +266,7 @@ class Mixture {
   double nearest(double label) const {
     return loss_ == Loss::squared && total > 0.0 ? std::clamp(label, low, high) : label;
   }
-  double loss_of(double value, double label) const {
+  PQR_ALWAYS_INLINE double loss_of(double value, double label) const {
     if (loss_ == Loss::squared) return (value - label) * (value - label);
     return -log_of(label > 0.0 ? value : 1.0 - value);
   }
@@ -324,7 +324,7 @@ class Mixture {
     return mixed;
   }
 
-  void finish(Mixed& mixed) const {
+  PQR_ALWAYS_INLINE void finish(Mixed& mixed) const {
     const auto shares = two.posterior(eta());
     mixed.final = shares[0] * mixed.bayes + shares[1] * mixed.stacked;
   }
