@@ -61,6 +61,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "train rows -o out --model pqr --order x",
             "'x' is neither 'auto' nor a whole number from 0 on",
         ),
+        ("train rows -o out --passes 2", "--passes needs --model pqr or another: auto takes every"),
+        ("train rows -o out --alpha 0.1", "--alpha needs --model pqr: auto chooses by itself"),
+        ("train rows -o out --order 5", "--order needs --model pqr: auto chooses by itself"),
+        (
+            "train rows -o out --rank 5",
+            "--rank needs --model fm or difacto: auto chooses by itself",
+        ),
+        ("train rows -o out --loss poisson", "--loss poisson needs a --model, such as pqr or lr"),
+        ("train rows -o out --memory 3x", "'3x' is not a size, as in 500MB or 2GB"),
+        ("train rows -o out --memory 1MB --model lr", "--memory needs --model auto"),
         ("train rows -o out --order auto --model lr", "--order needs --model pqr: lr has no"),
         (
             "train rows -o out --model pqr --order auto --min-count 3",

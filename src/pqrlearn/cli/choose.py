@@ -36,7 +36,9 @@ def new_learner(
     kind = given["model"] or "auto"
     _refuse_foreign(given, kind)
     if kind == "auto" and loss == "poisson":
-        raise click.UsageError("--loss poisson needs a --model, such as pqr or lr: auto has none")
+        raise click.UsageError(
+            "--loss poisson needs a --model, such as pqr or lr: auto has no bound there"
+        )
     settings = _only_given(given, _SETTINGS)
     if settings.get("interaction_scale") == "none":
         settings["interaction_scale"] = None

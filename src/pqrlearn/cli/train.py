@@ -115,13 +115,12 @@ class _Run:
         if given["bad_rows"]:
             self._keep_bad = stack.enter_context(open(given["bad_rows"], "wb"))  # noqa: SIM115
             self.inputs.keep_bad(self._keep_bad)
-        if self.progress.passes > 1 and (resumed or given["model"] in (None, "auto")):
-            kind = resumed.kind if resumed else "auto"
-            if kind == "auto":
-                raise click.UsageError(
-                    "--passes needs --model pqr or another: auto takes every row as new evidence, "
-                    "and rows seen twice make it too sure of itself"
-                )
+        kind = resumed.kind if resumed else given["model"] or "auto"
+        if self.progress.passes > 1 and kind == "auto":
+            raise click.UsageError(
+                "--passes needs --model pqr or another: auto takes every row as new evidence, "
+                "and rows seen twice make it too sure of itself"
+            )
         self.learner = resumed or new_learner(given, self.loss, self._separations())
         self.inputs.use_names(self.learner.names, self.learner.next_feature)
         self._use_room()
