@@ -301,7 +301,7 @@ def test_names_outlive_the_keys_that_a_value_takes_away() -> None:
 def test_readers_do_not_keep_the_learner_waiting() -> None:
     """They take turns by slices: a few of the learner are done before very many of the readers."""
     model = PQR(Separation.top_k(ROWS, 8))
-    many, ended = repeated(ROWS, 150), []
+    many, ended = repeated(ROWS, 3000), []  # predicting them takes far longer than learning
 
     def read() -> None:
         model.predict_many(many)
