@@ -1,6 +1,7 @@
-# make demo   trains on an embedded click stream and shows what it found
-# make test   runs every test
-# Both set up .venv by themselves; a second run does not install again.
+# make demo       trains on an embedded click stream and shows what it found
+# make test       runs every test but the long ones
+# make test-long  runs the long ones
+# All set up .venv by themselves; a second run does not install again.
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,7 +10,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard csrc/*.* csrc/bind/*)
 # An editable install knows the files it found: a new or a missing one means installing again.
 STAMP := $(VENV)/.installed-$(firstword $(shell find src -name '*.py' | sort | cksum))
 
-.PHONY: setup check test demo bench bench-kdd fuzz asan clean
+.PHONY: setup check test test-long demo bench bench-kdd cost profile accuracy paper fuzz asan clean
 
 setup: $(STAMP)
 
@@ -37,6 +38,9 @@ check: setup
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+test-long: setup
+	$(BIN)/python -m pytest -n 2 -m long
+
 demo: setup
 	$(BIN)/pqr demo
 
@@ -56,19 +60,42 @@ bench: setup .venv-bench/.installed
 bench-kdd: setup
 	$(BIN)/python -m benchmarks --part kdd --output benchmarks $(BENCH)
 
+# Each of these measures again, and writes the page (or JSON) that git keeps; the rest goes to build/.
+cost: setup
+	$(BIN)/python -m benchmarks.studies.cost
+
+profile: setup
+	$(BIN)/python -m benchmarks.studies.profile
+
+accuracy: setup .venv-bench/.installed
+	$(BIN)/python -m benchmarks.studies.auto
+
+paper: setup
+	$(BIN)/pqr paper all --cache build/paper -o build/report
+	cp build/report/tables.md docs/paper/tables.md
+
 # Hostile bytes (fuzz/README.md): make fuzz SECONDS=60; libFuzzer runs it where there is clang.
 SECONDS ?= 60
 SANITIZED := -std=c++17 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -Icsrc
 HAS_LIBFUZZER = echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, long) { return 0; }' | \
 	clang++ -fsanitize=fuzzer -x c++ - -o /dev/null 2>/dev/null
 
-build/fuzz/libsvm: $(wildcard fuzz/*.cpp fuzz/*.hpp) $(addprefix csrc/,loss.hpp parse.cpp parse.hpp avx2.hpp memory.hpp number.hpp ones.hpp order.hpp row.hpp)
+build/fuzz/libsvm: $(wildcard fuzz/*.cpp fuzz/*.hpp) $(addprefix csrc/,lanes.hpp loss.hpp parse.cpp parse.hpp prefetch.hpp number.hpp ones.hpp row.hpp)
 	mkdir -p build/fuzz
 	if $(HAS_LIBFUZZER); then \
 		clang++ $(SANITIZED) -fsanitize=fuzzer fuzz/libsvm.cpp csrc/parse.cpp -o $@; \
 	else \
 		$(CXX) $(SANITIZED) -fsanitize-coverage=trace-pc -c csrc/parse.cpp -o build/fuzz/parse.o && \
 		$(CXX) $(SANITIZED) fuzz/libsvm.cpp fuzz/driver.cpp build/fuzz/parse.o -o $@; \
+	fi
+
+build/fuzz/vw: fuzz/vw.cpp fuzz/driver.cpp $(addprefix csrc/,vw.cpp vw.hpp coding.hpp number.hpp)
+	mkdir -p build/fuzz
+	if $(HAS_LIBFUZZER); then \
+		clang++ $(SANITIZED) -fsanitize=fuzzer fuzz/vw.cpp csrc/vw.cpp -o $@; \
+	else \
+		$(CXX) $(SANITIZED) -fsanitize-coverage=trace-pc -c csrc/vw.cpp -o build/fuzz/vw.o && \
+		$(CXX) $(SANITIZED) fuzz/vw.cpp fuzz/driver.cpp build/fuzz/vw.o -o $@; \
 	fi
 
 # The package with a sanitized core. Its interpreter starts outside of .venv, whose editable install
@@ -89,17 +116,20 @@ $(ASAN)/.built: $(NATIVE) $(shell find src -name '*.py') | $(STAMP)
 	cp $(ASAN)/_core*.so $(ASAN)/package/pqrlearn
 	touch $@
 
-fuzz: build/fuzz/libsvm $(ASAN)/.built
-	mkdir -p build/fuzz/found
+fuzz: build/fuzz/libsvm build/fuzz/vw $(ASAN)/.built
+	mkdir -p build/fuzz/found build/fuzz/found-vw
 	build/fuzz/libsvm -max_total_time=$(SECONDS) -dict=fuzz/libsvm.dict -max_len=512 \
 		-artifact_prefix=build/fuzz/ build/fuzz/found fuzz/corpus/libsvm
+	build/fuzz/vw -max_total_time=$$(($(SECONDS) / 2)) -dict=fuzz/vw.dict -max_len=512 \
+		-artifact_prefix=build/fuzz/vw- build/fuzz/found-vw fuzz/corpus/vw
+	$(ASAN_PYTHON) fuzz/tables.py --core $(ASAN) --seconds $$(($(SECONDS) / 2))
 	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --seconds $$(($(SECONDS) / 2))
 
 asan: $(ASAN)/.built
 	$(ASAN_PYTHON) -m pytest -p no:cacheprovider -p no:xdist \
 		tests/test_models.py tests/test_model_edges.py tests/test_optimizers.py tests/test_auto.py \
 		tests/test_contract.py tests/test_digest.py tests/test_libsvm.py tests/test_modelfile.py \
-		tests/test_separation.py
+		tests/test_modelfile_attacks.py tests/test_separation.py
 	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --runs 2000
 
 clean:

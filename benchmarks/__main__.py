@@ -26,25 +26,25 @@ USUAL = [part for part in SECTIONS if part != "kdd"]
     type=click.Choice(list(SECTIONS)),
     default=USUAL,
     show_default=True,
-    help="What to measure; may be given again.",
+    help="Part to measure (repeatable).",
 )
 @click.option(
     "--rows",
     type=click.IntRange(min=1),
-    help="Rather than as many as each part takes; benchmarks/README.md has the numbers.",
+    help="Rows in each part, instead of the numbers in benchmarks/README.md.",
 )
 @click.option(
     "--repeats",
     type=click.IntRange(min=1),
     default=5,
     show_default=True,
-    help="How many rounds, of all but kdd, which has three.",
+    help="Rounds of each part but kdd, which has three.",
 )
+@click.option("--only", multiple=True, metavar="NAME", help="Run this contender only (repeatable).")
+@click.option("--cache", type=click.Path(path_type=Path), default=BUILD, help="Folder of the rows.")
 @click.option(
-    "--only", multiple=True, metavar="NAME", help="Leave out all others; may be given again."
+    "--output", type=click.Path(path_type=Path), default=BUILD, help="Folder of the results."
 )
-@click.option("--cache", type=click.Path(path_type=Path), default=BUILD, help="For the rows.")
-@click.option("--output", type=click.Path(path_type=Path), default=BUILD, help="For the results.")
 def main(
     parts: tuple[str, ...],
     rows: int | None,
@@ -61,7 +61,7 @@ def main(
         except BenchmarkError as error:
             raise click.ClickException(str(error)) from None
         known = save(result, output)
-        print(SECTIONS[part](result))
+        print(SECTIONS[part](known[part]))
     print(targets_table(known))
     print(f"saved in {output}")
 

@@ -38,19 +38,18 @@ def compare(
     for contender in chosen:
         contender.prepare(workload)
     before = circumstances()
-    readings: dict[str, list[Reading]] = {contender.key: [] for contender in chosen}
+    readings: dict[Contender, list[Reading]] = {contender: [] for contender in chosen}
     for number in range(1, repeats + 1):
         for contender in chosen:
             reading = contender.run(workload)
-            readings[contender.key].append(reading)
+            readings[contender].append(reading)
             tell(f"round {number}/{repeats}  {contender.title}: {reading.seconds:.2f} s")
-    summaries = [summary(each, workload, readings[each.key]) for each in chosen]
     return {
         "part": name,
         **before,
         "workload": about,
         "rows": workload.rows,
         "repeats": repeats,
-        "contenders": summaries,
-        "comparisons": comparisons(summaries),
+        "contenders": [summary(each, workload, found) for each, found in readings.items()],
+        "comparisons": comparisons(readings),
     }

@@ -22,14 +22,13 @@ ROUNDS = 3
 
 NOTE = """\
 {rows:,} rows of {stream[fields]} one-hot features out of {stream[features]:,}, seed \
-{stream[seed]}; no file: Batches come from the generator on a second thread, and every row is \
-predicted and then learned once. Each model has a process of its own, in each round; shown is the \
-round that took it its median time, and the most memory of all. Learning is the time inside \
-of the learner, by the clock on the wall and by that of its thread, which stands still while the \
-generator has the core or the interpreter. PQR's separation counts the first {counted:,} rows, \
-which are made a second time. The state is 8 bytes for each \
-coordinate that was learned and 4 for each rank; the peak is that of the whole process, with \
-interpreter, libraries and the Batches under way.
+{stream[seed]}; Batches come from the generator on a second thread, without a file, and every row \
+is predicted and then learned once. Each model runs in its own process in each round; shown are \
+the round of median time and the largest peak of all rounds. Learning is the time inside the \
+learner, by the wall clock and by its thread's clock, which stops while the generator has the core \
+or the interpreter. PQR's separation counts the first {counted:,} rows, which are generated a \
+second time. The state is 8 bytes for each coordinate learned and 4 for each rank; the peak is \
+that of the whole process, with interpreter, libraries and Batches in flight.
 """
 
 
@@ -59,8 +58,9 @@ def _median(passes: list[Result]) -> Result:
     """The one of median time, with the most memory of all."""
     by_time = sorted(passes, key=lambda one: one["learn_cpu_seconds"])
     most = {key: max(one[key] for one in passes) for key in ("peak_bytes", "peak_to_state")}
-    times = [one["learn_cpu_seconds"] for one in passes]
-    return {**by_time[len(passes) // 2], **most, "readings": times}
+    ends = {"least_seconds": by_time[0], "most_seconds": by_time[-1]}
+    times = {key: one["learn_cpu_seconds"] for key, one in ends.items()}
+    return {**by_time[len(passes) // 2], **most, **times}
 
 
 def _ratio(models: dict[str, Result], clock: str) -> float:
@@ -79,8 +79,8 @@ def _process(name: str, rows: int) -> Result:
     return found
 
 
-def _rounds(readings: list[float]) -> str:
-    return ", ".join(f"{seconds:.1f}" for seconds in readings)
+def _range(one: Result) -> str:
+    return f"{one['least_seconds']:.1f} – {one['most_seconds']:.1f}"
 
 
 def section(result: Result) -> str:
@@ -90,7 +90,7 @@ def section(result: Result) -> str:
         ["rows learned", *(f"{one['rows']:,}" for one in found)],
         ["learning, seconds", *(f"{one['learn_seconds']:.1f}" for one in found)],
         ["– by its thread's clock", *(f"{one['learn_cpu_seconds']:.1f}" for one in found)],
-        ["– in each round", *(_rounds(one["readings"]) for one in found)],
+        ["– least – most", *(_range(one) for one in found)],
         ["counting, seconds", *(f"{one['count_seconds']:.1f}" for one in found)],
         ["– by its thread's clock", *(f"{one['count_cpu_seconds']:.1f}" for one in found)],
         ["with the generator, seconds", *(f"{one['total_seconds']:.1f}" for one in found)],
@@ -105,5 +105,5 @@ def section(result: Result) -> str:
 {NOTE.format(**result)}
 {table(columns, lines)}
 Learning and counting take PQR {result["time_ratio"]:.2f} times as long as LR by the thread's \
-clock, {result["wall_ratio"]:.2f} times by that on the wall.
+clock, {result["wall_ratio"]:.2f} times by the wall clock.
 """

@@ -22,7 +22,7 @@ from pqrlearn.datasets.clicks import ClickStream
 from pqrlearn.learners import Learner
 from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import finite, peak_memory
-from pqrlearn.readers.ahead import ahead
+from pqrlearn.readers.prefetch import prefetch
 
 ORDER, COUNTED = 100, 1_000_000
 BATCH_ROWS = 2**12
@@ -53,7 +53,7 @@ def one_pass(name: str, rows: int) -> dict[str, Any]:
     if name == "pqr":
         learner = PQR(separation(stream, rows, counting))
     with show.progress(TITLES[name], lambda: learner.rows / rows, quiet=False) as watch:
-        for batch in ahead(stream.batches(rows, BATCH_ROWS), depth=2):
+        for batch in prefetch(stream.batches(rows, BATCH_ROWS), depth=2):
             with learning.running():
                 margins = learner.learn_margins(batch)
             metrics.update(margins, batch.labels, batch.weights)

@@ -71,7 +71,7 @@ def learn_one(dicts: int, repeats: int, cache: Path) -> dict[str, dict[str, Resu
             tell(f"round {number}/{repeats}  learn_one {' '.join(who)}: {readings[who][-1]:.2f} µs")
     found: dict[str, dict[str, Result]] = {kind: {} for kind in KINDS}
     for (kind, title), read in readings.items():
-        found[kind][title] = {"microseconds": median(read), "readings": read}
+        found[kind][title] = {"microseconds": median(read)}
     return found
 
 
@@ -147,7 +147,7 @@ def _rate(call: Callable[[Any], Any], batch: Any) -> float:
 
 def _rates(readings: Result) -> Result:
     found = {kind: median(rates) for kind, rates in readings.items()}
-    return {**found, "ratio": found["predict"] / found["learn"], "readings": readings}
+    return {**found, "ratio": found["predict"] / found["learn"]}
 
 
 def section(result: Result) -> str:

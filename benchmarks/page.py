@@ -1,4 +1,7 @@
-"""RESULTS.md: the targets, then a section for each part that has been measured."""
+"""RESULTS.md, from results.json: the targets, then a section for each part that was measured.
+
+python -m benchmarks.page        # write the page again, without measuring
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import kdd, memory, results
-from benchmarks.results import Result
+from benchmarks.measure import ROOT
+from benchmarks.results import Result, as_json
 from benchmarks.targets import Parts, targets_table
-from pqrlearn.files import written_whole
+from pqrlearn.files import atomic_write
 
 SECTIONS: dict[str, Callable[[Result], str]] = {
     "avazu": results.section,
@@ -32,19 +36,19 @@ Vowpal Wabbit where xLearn does not install.
 
 
 def save(result: Result, folder: Path) -> Parts:
-    """The JSON of one part, and the page of all that the folder has."""
+    """Replaces one part of the folder's results, and writes the page of all of them."""
     folder.mkdir(parents=True, exist_ok=True)
-    with written_whole(_file(folder, result["part"])) as beside:
-        beside.write_text(json.dumps(result, indent=1) + "\n")
-    parts = known(folder)
-    with written_whole(folder / "RESULTS.md") as beside:
-        beside.write_text(page(parts), encoding="utf-8")
+    found = {**known(folder), result["part"]: result}
+    parts = {part: found[part] for part in SECTIONS if part in found}
+    atomic_write(folder / "results.json", f"{as_json(parts)}\n".encode())
+    atomic_write(folder / "RESULTS.md", page(parts).encode())
     return parts
 
 
 def known(folder: Path) -> Parts:
-    paths = {part: _file(folder, part) for part in SECTIONS}
-    return {part: json.loads(path.read_text()) for part, path in paths.items() if path.exists()}
+    path = folder / "results.json"
+    parts: Parts = json.loads(path.read_text()) if path.exists() else {}
+    return parts
 
 
 def page(parts: Parts) -> str:
@@ -55,10 +59,6 @@ def page(parts: Parts) -> str:
 def _section(part: str, result: Result) -> str:
     text = f"{SECTIONS[part](result)}\n{_facts(result)}"
     return f"{text}\n{results.notes(result)}" if "contenders" in result else text
-
-
-def _file(folder: Path, part: str) -> Path:
-    return folder / f"results-{part}.json"
 
 
 def _sources(parts: Parts) -> str:
@@ -82,3 +82,7 @@ def _facts(result: Result) -> str:
         "versions": ", ".join(f"{name} {number}" for name, number in result["versions"].items()),
     }
     return "".join(f"- {name}: {fact}\n" for name, fact in facts.items())
+
+
+if __name__ == "__main__":
+    atomic_write(ROOT / "benchmarks/RESULTS.md", page(known(ROOT / "benchmarks")).encode())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+import json
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -28,46 +28,50 @@ COMPARISONS = (
 
 
 def summary(contender: Contender, workload: Workload, readings: Sequence[Reading]) -> Result:
-    """A contender's readings and their medians."""
+    """Medians of a contender's readings, and the least and the most seconds of a round."""
     return {
         "key": contender.key,
         "title": contender.title,
         "note": contender.note,
         "command": " ".join(contender.command(workload)),
         "rows": readings[0].rows,
-        "seconds": (seconds := median(r.seconds for r in readings)),
-        "rows_per_second": readings[0].rows / seconds,
+        "seconds": median(r.seconds for r in readings),
+        "least_seconds": min(r.seconds for r in readings),
+        "most_seconds": max(r.seconds for r in readings),
+        "rows_per_second": _rate(readings),
         "cpu_seconds": median(
             reading.user_seconds + reading.system_seconds for reading in readings
         ),
         "loss": median(r.loss for r in readings),
         "peak_bytes": median(r.peak_bytes for r in readings),
-        "readings": [asdict(reading) for reading in readings],
     }
 
 
-def comparisons(contenders: Sequence[Result]) -> list[Result]:
+def comparisons(readings: Mapping[Contender, Sequence[Reading]]) -> list[Result]:
     """Ratios of rows per second between those that took part."""
-    found = {contender["key"]: contender for contender in contenders}
-    pairs = [(of, to) for of, to in COMPARISONS if of in found and to in found]
-    return [_compare(found[of], found[to]) for of, to in pairs]
+    titles = {contender.key: contender.title for contender in readings}
+    found = {contender.key: mine for contender, mine in readings.items()}
+    return [
+        {"of": titles[of], "to": titles[to], **_ratios_of(found[of], found[to])}
+        for of, to in COMPARISONS
+        if of in found and to in found
+    ]
 
 
-def _compare(of: Result, to: Result) -> Result:
-    """Two ways to say it: a round's noise strikes both of its runs, so ratios are also paired."""
-    ratios = [a / b for a, b in zip(_rates(of), _rates(to), strict=True)]
+def _ratios_of(of: Sequence[Reading], to: Sequence[Reading]) -> Result:
+    """Two ways to say it: noise in a round affects both of its runs, so ratios are also paired."""
+    ratios = [_rate([a]) / _rate([b]) for a, b in zip(of, to, strict=True)]
     return {
-        "of": of["title"],
-        "to": to["title"],
-        "ratio_of_medians": of["rows_per_second"] / to["rows_per_second"],
+        "ratio_of_medians": _rate(of) / _rate(to),
         "median_of_ratios": median(ratios),
         "least": min(ratios),
         "most": max(ratios),
     }
 
 
-def _rates(contender: Result) -> list[float]:
-    return [reading["rows"] / reading["seconds"] for reading in contender["readings"]]
+def _rate(readings: Sequence[Reading]) -> float:
+    """Rows per second, by the median of the seconds."""
+    return readings[0].rows / median(reading.seconds for reading in readings)
 
 
 def tables(result: Result) -> str:
@@ -81,7 +85,7 @@ def _readings(result: Result) -> str:
         [
             contender["title"] + _mark(contender, result),
             f"{contender['seconds']:.2f}",
-            _range(reading["seconds"] for reading in contender["readings"]),
+            f"{contender['least_seconds']:.2f} – {contender['most_seconds']:.2f}",
             f"{contender['cpu_seconds']:.2f}",
             f"{contender['rows_per_second']:,.0f}",
             f"{contender['loss']:.5f}",
@@ -113,11 +117,6 @@ def _ratios(result: Result) -> str:
         for ratio in result["comparisons"]
     ]
     return table(columns, rows)
-
-
-def _range(numbers: Iterable[float]) -> str:
-    ordered = sorted(numbers)
-    return f"{ordered[0]:.2f} – {ordered[-1]:.2f}"
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -163,3 +162,26 @@ def notes(result: Result) -> str:
         f"- **{contender['title']}**: {contender['note']}.\n  `{contender['command']}`\n"
         for contender in result["contenders"]
     )
+
+
+def as_json(value: Any, indent: str = "") -> str:
+    """JSON with one line for each record: small diffs that can still be read.
+
+    >>> print(as_json({"rows": 2, "models": {"LR": {"loss": 0.5}, "FM": {"loss": 0.4}}}))
+    {
+     "rows": 2,
+     "models": {
+      "LR": {"loss": 0.5},
+      "FM": {"loss": 0.4}
+     }
+    }
+    """
+    if isinstance(value, dict):
+        brackets, members = "{}", [(f"{json.dumps(key)}: ", one) for key, one in value.items()]
+    else:
+        brackets, members = "[]", [("", one) for one in value] if isinstance(value, list) else []
+    if not any(isinstance(one, dict | list) for _, one in members):
+        return json.dumps(value, ensure_ascii=False)
+    inner = indent + " "
+    lines = [f"{inner}{name}{as_json(one, inner)}" for name, one in members]
+    return "\n".join([brackets[0], ",\n".join(lines), indent + brackets[1]])

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.measure import near
 from pqrlearn.datasets.clicks import ClickStream
-from pqrlearn.files import written_whole
+from pqrlearn.files import atomic_path
 from pqrlearn.metrics import Metrics
 from pqrlearn.readers.libsvm import format_batch
 
@@ -115,8 +115,8 @@ class Workload:
     def _write(self) -> dict[str, Any]:
         stream, metrics = self.stream, Metrics("logistic")
         with (
-            written_whole(self._file("svm")) as svm,
-            written_whole(self._file("vw")) as vw,
+            atomic_path(self._file("svm")) as svm,
+            atomic_path(self._file("vw")) as vw,
             svm.open("wb") as svm_file,
             vw.open("wb") as vw_file,
         ):

@@ -13,9 +13,17 @@
 #include "pairs.hpp"
 #include "rise.hpp"
 #include "row.hpp"
+#include "sequence.hpp"
 #include "table.hpp"
 
 namespace pqr {
+
+constexpr int most_exponent =
+    100;  // of the unit in which a feature's values are taken, as 2^exponent
+
+// A pair starts with a trace of information, so that a slot that was made is never all zeros.
+constexpr float made = 1e-30f;
+inline bool is_made(const PairExperts& slot) { return slot.info[0] > 0.0f; }
 
 struct AutoSettings {
   Loss loss;
@@ -55,10 +63,10 @@ class Auto {
   double bias_weight() const;
   std::array<double, experts> expert_margins(const Row& row) const;
 
-  struct BiasSlot {
-    double z = 0.0, info = 0.0;
-  };
-  std::array<BiasSlot, experts> bias{};
+  // The bias of each expert. The first counts clicks (z) and rows (info) for the log loss.
+  struct {
+    std::array<double, experts> z{}, info{};
+  } bias;
   Mixture mixture;
   Rise rise;
   std::uint64_t next_feature = 0;  // above every index learned: a new name may take it
@@ -66,7 +74,7 @@ class Auto {
 
   const AutoSettings& settings() const { return settings_; }
   std::size_t pairs() const { return pair_count_; }
-  std::size_t features() const { return features_; }
+  std::size_t features() const { return slots_.size() - 1; }
 
  private:
   // What is known of a feature beside its slot.
@@ -74,93 +82,109 @@ class Auto {
     std::uint32_t count = 0;
     std::uint16_t above = 0;   // its rank plus 1, or 0 if it is low
     std::int8_t exponent = 0;  // its values are taken in units of 2^exponent
+    bool scaled = false;       // some value was not 1
   };
-  // One feature of a row.
-  struct Feature {
-    const LinearSlot* slot;  // or one that is initial, where it starts anew
-    const Seen* seen;
-    std::int8_t exponent;
-    bool anew, is_new;        // starts from an initial slot; is not in the tables
-    float x, scaled, square;  // its value, the same over M, and M^2
-    float v[experts];
+  struct Known {
+    FeatureExperts* slot;
+    Seen* seen;
   };
-  // The high features of a row in the order of rise, found ahead of its turn.
+  // What is found of a row ahead of its turn: its features, then which are high, in the order of
+  // rise, and the slots of their pairs.
   struct Plan {
+    std::vector<Known> known;                  // nulls for features that are new, or were
     std::size_t size;                          // how many of its features are high,
-    std::uint32_t last;                        // up to this rank
+    std::uint32_t end;                         // and from which rank on they count as low
     std::vector<std::uint32_t> ranks, places;  // which are high, and where in the row
+    std::vector<PairExperts*> pairs;           // (0, 1), (0, 2), (1, 2), ...
     std::vector<std::uint32_t> found, at, order;
   };
-  struct High {
-    std::uint32_t rank;
-    float x, square, inverse;    // 1 / M
-    float sum;                   // of what its shared weight multiplies
-    float q[paired], v[paired];  // that weight
+  // What a feature starts from in a row: its slot, an initial one though it has a slot, or an
+  // initial one that is to be its own.
+  enum class Start : std::uint8_t { slot, anew, added };
+  struct Feature {
+    float inverse;  // 1 / M
+    std::int8_t exponent;
   };
-  // Of a pair: x_i x_j, the same over M_i M_j, and M_i^2 M_j^2.
-  struct Values {
-    float x, scaled, square;
+  struct NewPair {
+    std::size_t at;  // among the pairs of the row
+    std::uint32_t earlier, later;
   };
-  static constexpr std::size_t planned = 4;  // rows whose plans are kept
+  // lambda / M^2 of Kalman experts: linear, of pairs, and s^2, which shared weights have besides.
+  struct Priors {
+    Eight linear, pair;
+    float low_square;
+  };
+  static constexpr std::size_t planned = 8;  // rows whose plans are kept
   // What one row needs, kept from row to row for its memory.
   struct Work {
     Plan plans[planned];
-    std::vector<Feature> features;
-    std::vector<High> high;
-    std::size_t size;                  // how many pairs there are; arrays have one more, of nothing
-    std::vector<PairSlot*> slots;      // of pairs, or of `fresh`
-    std::vector<std::uint32_t> keys;   // ranks: later << 16 | earlier
-    std::vector<Values> values;        // unless all are 1
-    std::vector<float> v;              // `paired` each
-    std::vector<PairSlot> fresh;       // of pairs that have no slot yet
-    std::vector<std::size_t> missing;  // which these are
-    PairSlot nothing;
-    bool ones;  // every x and M is 1
-    bool anew;  // some feature starts anew
+    std::vector<Seen*> seen;
+    std::vector<Start> starts;
+    std::vector<Feature> features;  // unless all x and M are 1
+    Terms<OfFeatures> linear;
+    FeatureExperts scratch;  // of features that have none, or start anew
+    Terms<OfPairs> pairs, shared;
+    Common common_linear, common_pairs;
+    float low_square;         // s^2
+    std::vector<float> sums;  // what the shared weight of each high feature multiplies
+    std::vector<NewPair> missing;
+    std::vector<PairExperts> fresh;  // their slots
+    bool ones;                       // every x and M is 1
+    bool dropped;                    // some pair has no slot, and there is no room for one
+    bool anew;                       // some feature does not start from its slot
     double low_sum;
-    float shrink;  // of interactions for FTRL: 1 / sqrt(how many)
-    double margins[experts], variances[experts];
-  };
-  // Prior precisions, refreshed with the means of rise.hpp.
-  struct Priors {
-    float linear[experts], pair[paired], shared;
+    double margins[experts], variances[experts], slopes[experts];
+    Mixture::Mixed mixed;
   };
 
   AutoSettings settings_;
   bool avx2_ = has_avx2();
-  Table<LinearSlot> linear_;
-  Table<Seen> seen_;
-  PairTable<PairSlot> pairs_{Rise::most, 0, DenseRanks{0, 0}};
+  Table<std::uint32_t> numbers_;  // of features, by index: in the order in which they came, from 1;
+  // slot 0 is initial, and stands for features that are new
+  Sequence<FeatureExperts>
+      slots_;            // by number; the expert without features has no part in its slot:
+  Sequence<Seen> seen_;  // z is the mean square of the feature's values there
+  PairTable<PairExperts> pairs_{Rise::most, 0, DenseRanks{512, 512}};
   std::size_t pair_count_ = 0;
-  std::vector<PairSlot> shared_;  // by rank
-  std::size_t features_ = 0;
+  std::vector<PairExperts> shared_;  // by rank
 
-  Priors priors(std::size_t size) const;
   template <class W>
-  PQR_ALWAYS_INLINE inline void plan(W width, const Row& row, Plan& plan) const;
-  void gather(const Row& row, const Plan& plan, const Priors& priors, Work& work) const;
-  template <bool ones>
-  PQR_ALWAYS_INLINE inline void pair_up(const Plan& plan, const Priors& priors, Work& work) const;
-  void weigh(const Priors& priors, Work& work) const;
-  template <bool ones>
-  PQR_ALWAYS_INLINE inline void weigh_coordinates(const Priors& priors, Work& work) const;
-  bool learn_row(const Row& row, const Plan& plan, Work& work, double label, double weight,
-                 double& margin);
-  double bias_ridge(std::size_t expert) const;
-  static void step_bias(BiasSlot& slot, double ridge, bool ftrl, double slope, double curvature,
-                        double variance);
-  void make(const Row& row, Work& work);
-  void step(const Priors& priors, Work& work, const double* links, double label, double weight);
-  template <bool ones>
-  PQR_ALWAYS_INLINE inline void step_coordinates(const Priors& priors, Work& work,
-                                                 const Slopes<Linear8>& slopes);
-  void see(const Row& row, const Work& work);
+  inline void look_ahead(W width, const Rows& batch, std::size_t r, Work& work) const;
   template <class W>
-  PQR_ALWAYS_INLINE inline void replan(W width, const Rows& batch, std::size_t r, Work& work) const;
+  inline void plan_first(W width, const Rows& batch, std::size_t r, Work& work) const;
+  Known known(std::uint32_t number) const { return {slots_[number], seen_[number]}; }
+  Known find(std::uint32_t feature) const;
+  Known add(std::uint32_t feature);
+  bool restore_features(const AutoState& state);
+  bool restore_pairs(const AutoState& state);
+  inline void locate(const Row& row, Plan& plan) const;
   template <class W>
-  PQR_ALWAYS_INLINE inline void look_ahead(W width, const Rows& batch, std::size_t r,
-                                           Work& work) const;
-  double bias_margin(std::size_t expert) const;
+  inline void plan(W width, const Row& row, Plan& plan) const;
+  inline void predict(const Row& row, Plan& plan, Work& work) const;
+  PQR_ALWAYS_INLINE Priors priors(std::size_t size) const {
+    const auto features = static_cast<float>(rise.features_for(size));
+    const auto pairs = static_cast<float>(rise.pairs_for(size));
+    const auto low = static_cast<float>(rise.mean_low);
+    return {kalman8 * (features / linear_tau), twice(kalman4 * (pairs / pair_tau)), low * low};
+  }
+  inline void set_common(const Row& row, Work& work) const;
+  inline void gather(const Row& row, const Plan& plan, Work& work) const;
+  void scale(const Row& row, const Plan& plan, Work& work) const;
+  template <bool ones>
+  inline void gather_pairs(Plan& plan, Work& work) const;
+  PairExperts* find_or_start(const Plan& plan, std::size_t a, std::size_t b, std::size_t at,
+                             Work& work) const;
+  inline void gather_shared(const Plan& plan, Work& work) const;
+  inline void weigh(Work& work) const;
+  std::array<double, experts> bias_ridges() const;
+  inline void bias_margins(double* margins, double* variances) const;
+  void make(const Row& row, const Plan& plan, Work& work);
+  inline void step(Work& work, double label, double weight);
+  inline void step_bias(const double* slopes, const double* curvatures, const double* variances,
+                        double label, double weight);
+  inline void count(const Row& row, const Work& work);
+  void set_scales(const Row& row, const Work& work);
+  void let_rise();
 };
 
 }  // namespace pqr

@@ -1,4 +1,4 @@
-// One row's coordinates, side by side: which slots they have, and their values.
+// One row's coordinates, side by side: their slots and their values.
 #pragma once
 
 #include <algorithm>
@@ -6,75 +6,56 @@
 #include <cstdint>
 #include <vector>
 
-#include "avx2.hpp"
 #include "lanes.hpp"
 #include "optim.hpp"
 
 namespace pqr {
 
-// Room for `size` numbers, padded, and for seven more that are written by the way.
-constexpr std::size_t with_room(std::size_t size) {
-  return (size + lanes - 1) / lanes * lanes + lanes;
-}
-
-// Of arrays that nothing may follow: by eights, the last ones perhaps twice.
-template <class T>
-PQR_ALWAYS_INLINE inline void copy(const T* from, std::size_t size, T* to) {
-  if (size < lanes) {
-    for (std::size_t i = 0; i < size; ++i) to[i] = from[i];
-    return;
-  }
-  for (std::size_t i = 0; i < size; i += lanes) {
-    const std::size_t first = std::min(i, size - lanes);
-    write(to + first, read_as<Vector<T, lanes>>(from + first));
-  }
-}
-
-// Where slots are: at numbers of one array, or anywhere.
-struct Near {
+// Where a row's slots are: at numbers of one array, or anywhere.
+struct ByNumber {
   Slot<float>* array;
   const std::uint32_t* numbers;
   PQR_ALWAYS_INLINE Slot<float>* operator()(std::size_t i) const { return array + numbers[i]; }
 };
-struct Far {
-  Slot<float>* const* places;
-  PQR_ALWAYS_INLINE Slot<float>* operator()(std::size_t i) const { return places[i]; }
+struct ByPointer {
+  Slot<float>* const* slots;
+  PQR_ALWAYS_INLINE Slot<float>* operator()(std::size_t i) const { return slots[i]; }
 };
 
-// A row's coordinates, padded to a multiple of `lanes`.
-struct Coordinates {
-  Slot<float>* array = nullptr;  // where `numbers` are; otherwise slots are at `places`
-  std::vector<std::uint32_t> numbers;
-  std::vector<Slot<float>*> places;
+// Padded to a multiple of `lanes` by coordinates of nothing: with x = 0, no step leaves the initial
+// state of their slot.
+class Coordinates {
+ public:
+  Slot<float>* array = nullptr;        // in which slots have `numbers`; null where they are `slots`
+  std::vector<std::uint32_t> numbers;  // each of these has `lanes` more than padded()
+  std::vector<Slot<float>*> slots;
   std::vector<float> x;
-  std::vector<std::uint32_t> blocks;  // of each, where the optimizer asks for them
-
-  void resize(std::size_t to) {
-    size_ = to;
-    if (x.size() < with_room(size_)) grow();
-  }
 
   std::size_t size() const { return size_; }
-  std::size_t padded() const { return with_room(size_) - lanes; }
+  std::size_t padded() const { return (size_ + lanes - 1) / lanes * lanes; }
 
-  // Fill up with coordinates of nothing: always as many, without a branch. With x = 0, no step
-  // leaves the initial state of their slot.
-  PQR_ALWAYS_INLINE void pad(std::uint32_t spare) {
-    write(numbers.data() + size_, Vector<std::uint32_t, lanes>{} + spare);
+  void resize(std::size_t size) {
+    size_ = size;
+    if (x.size() < padded() + lanes) grow();
+  }
+
+  // Always pads by as many, without a branch.
+  PQR_ALWAYS_INLINE void pad(std::uint32_t nothing) {
+    write(numbers.data() + size_, Vector<std::uint32_t, lanes>{} + nothing);
     write(x.data() + size_, Vector<float, lanes>{});
   }
-  void pad_places() {
-    places.resize(with_room(size_));
-    std::fill_n(places.data() + size_, lanes, &spare_);
+  void pad_slots() {
+    slots.resize(padded() + lanes);
+    std::fill_n(slots.data() + size_, lanes, &spare_);
   }
 
-  // `work` is given where the slots are.
+  // Calls work(at), where at(i) is the slot of coordinate i.
   template <class Work>
-  PQR_ALWAYS_INLINE void with_places(Work work) const {
+  PQR_ALWAYS_INLINE void with_slots(Work work) const {
     if (array) {
-      work(Near{array, numbers.data()});
+      work(ByNumber{array, numbers.data()});
     } else {
-      work(Far{places.data()});
+      work(ByPointer{slots.data()});
     }
   }
 
@@ -83,14 +64,9 @@ struct Coordinates {
   Slot<float> spare_;
 
   [[gnu::noinline]] void grow() {
-    numbers.resize(with_room(size_));
-    x.resize(with_room(size_));
+    numbers.resize(padded() + lanes);
+    x.resize(padded() + lanes);
   }
-};
-
-// What the slots of eight coordinates held when they were weighed, for the step.
-struct alignas(32) Weighed {
-  float z[lanes], root_n[lanes], w[lanes];
 };
 
 }  // namespace pqr

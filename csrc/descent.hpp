@@ -45,11 +45,6 @@ struct DescentRule {
     return {static_cast<Real>(now), static_cast<Real>(beta), static_cast<Real>(l1),
             static_cast<Real>(l2)};
   }
-  Descent<double> bias(double rows) const {
-    Descent<double> descent = at_row<double>(rows);
-    descent.l1 = 0.0;  // l1 never applies to it
-    return descent;
-  }
 };
 
 }  // namespace pqr

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "avx2.hpp"
 #include "lanes.hpp"
 
 namespace pqr {
@@ -58,10 +57,11 @@ PQR_ALWAYS_INLINE inline Four log_of(Four x) {
   std::memcpy(&exponent, &biased, sizeof exponent);
   exponent -= 0x1p52 + bias;
   const Four f = (m - 1.0) / (m + 1.0), f2 = f * f;
-  Four sum = all(2.0 / 23);
-  constexpr double series[] = {2.0 / 21, 2.0 / 19, 2.0 / 17, 2.0 / 15, 2.0 / 13,
-                               2.0 / 11, 2.0 / 9,  2.0 / 7,  2.0 / 5,  2.0 / 3};
-  for (const double term : series) sum = sum * f2 + term;
+  const Four f4 = f2 * f2, f8 = f4 * f4;  // in pairs, so that none waits for all
+  const Four first = (2.0 / 3 + f2 * (2.0 / 5)) + (2.0 / 7 + f2 * (2.0 / 9)) * f4;
+  const Four second = (2.0 / 11 + f2 * (2.0 / 13)) + (2.0 / 15 + f2 * (2.0 / 17)) * f4;
+  const Four third = (2.0 / 19 + f2 * (2.0 / 21)) + (2.0 / 23) * f4;
+  const Four sum = first + (second + third * f8) * f8;
   return exponent * ln2_high + (exponent * ln2_low + (f * f2 * sum + 2.0 * f));
 }
 

@@ -1,4 +1,4 @@
-// Expansion: which interactions a row has, their numbers and their values.
+// Expansion: a row's coordinates, from which of its features are high.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "avx2.hpp"
+#include "coordinates.hpp"
 #include "lanes.hpp"
 #include "pairs.hpp"
 #include "row.hpp"
@@ -17,63 +17,100 @@
 namespace pqr {
 
 struct ExpandRule {
-  bool low_exists;          // false in QR: a feature without a rank is ignored
-  bool squares;             // QR
+  bool everything_high;     // QR: there are squares, and nothing is low
   float interaction_scale;  // the factor; 0 leaves interactions as they are
 };
 
-struct Expansion : Split {
+// A row shortly before its turn: its split, then its coordinates in their one order. Linear ones
+// come first; then, for each high feature, the one of its own (shared, or its square) and the pairs
+// with high features before it.
+class Planned : public Split {
+ public:
   Row row{};
-  float scale = 1;
-  bool squares = false;
+  Coordinates coordinates;
 
-  // Each high feature has one coordinate of its own, shared or square, and one with each before it.
-  std::size_t size() const { return high * (high + 1) / 2; }
+  // How many interactions there are.
+  std::size_t interactions() const { return high * (high + 1) / 2; }
 
-  void expand(const Row& of, const Split& split, const ExpandRule& rule) {
-    static_cast<Split&>(*this) = split;
-    expand(of, rule);
-  }
-
-  void expand(const Row& of, const Separation& separation, const ExpandRule& rule) {
-    const std::size_t room = of.size + Splitter::room;
-    if (ranks_.size() < room) {
-      ranks_.resize(room);
-      values_.resize(room);
+  // Splits the row. By itself, for vectors of four: what was just written one by one is better not
+  // read by eights.
+  [[gnu::noinline]] void split(const Row& of, const Separation& separation, bool everything_high) {
+    row = of;
+    if (ranks_.size() < row.size + Splitter::padding) {
+      ranks_.resize(row.size + Splitter::padding);
+      values_.resize(row.size + Splitter::padding);
     }
-    splitter_.split(of, separation, rule.low_exists, ranks_.data(), values_.data(), *this);
-    expand(of, rule);
+    splitter_.split(row, separation, everything_high, ranks_.data(), values_.data(), *this);
+  }
+  // Takes the split that somebody else has made.
+  void take(const Row& of, const Split& split) {
+    row = of;
+    static_cast<Split&>(*this) = split;
   }
 
-  // The interactions in their one order: for each high feature the one of its own, then pairs with
-  // those before it. `first` is added to the numbers that pairs.hpp gives them. By eights: up to
-  // seven more are written.
-  PQR_ALWAYS_INLINE void fill(std::uint32_t first, std::uint32_t* numbers, float* x) {
-    using Numbers = Vector<std::uint32_t, lanes>;
-    using Floats = Vector<float, lanes>;
+  // Lists numbers and values of all coordinates. The number of a linear one is its feature, or
+  // `nothing` for features beyond; `first` is added to the numbers that pairs.hpp gives.
+  PQR_ALWAYS_INLINE void list(const ExpandRule& rule, std::uint32_t nothing, std::uint32_t first) {
+    Coordinates& c = coordinates;
+    c.resize(row.size + interactions());
+    std::uint32_t* const numbers = c.numbers.data();
+    float* const x = c.x.data();
+    by_eights(row.size, [&](std::size_t i, auto size) PQR_ALWAYS_INLINE {
+      using Indices = Vector<std::uint32_t, size>;
+      write(numbers + i, smaller(read_as<Indices>(row.indices + i), nothing - Indices{}));
+      write(x + i, read_as<Vector<float, size>>(row.values + i));
+    });
+    if (high > 0) list_interactions(rule, first, numbers + row.size, x + row.size);
+    c.pad(nothing);
+  }
+
+ private:
+  using Numbers = Vector<std::uint32_t, lanes>;
+  using Floats = Vector<float, lanes>;
+
+  Splitter splitter_;
+  std::vector<std::uint32_t> ranks_;
+  std::vector<float> values_;
+  std::vector<std::uint32_t> starts_;  // numbers of each high feature's own coordinate
+  std::vector<float> factors_;         // their values, scaled
+
+  // Covers arrays that nothing may follow by vectors: the last ones perhaps twice, or one by one.
+  template <class Work>
+  PQR_ALWAYS_INLINE static void by_eights(std::size_t size, Work work) {
+    if (size < lanes) {
+      for (std::size_t i = 0; i < size; ++i) work(i, Width<1>{});
+      return;
+    }
+    for (std::size_t i = 0; i < size; i += lanes) work(std::min(i, size - lanes), Width<lanes>{});
+  }
+
+  // c / sqrt(m) for a row with m interactions (decision 4).
+  PQR_ALWAYS_INLINE float scale(const ExpandRule& rule) const {
+    const bool own = rule.everything_high || low_sum != 0.0f;
+    const std::size_t count = own ? interactions() : interactions() - high;
+    if (rule.interaction_scale <= 0.0f || count == 0) return 1.0f;
+    return rule.interaction_scale / std::sqrt(static_cast<float>(count));
+  }
+
+  // By eights: up to seven more are written.
+  PQR_ALWAYS_INLINE void list_interactions(const ExpandRule& rule, std::uint32_t first,
+                                           std::uint32_t* numbers, float* x) {
     if (starts_.size() < high + lanes) grow();
     // In registers: for all that a compiler knows, what is written may be what is read.
     const std::size_t count = high;
     const std::uint32_t* const rank = ranks;
-    const float *const value = values, common = scale;
+    const float *const value = values, common = scale(rule);
     std::uint32_t* const starts = starts_.data();
     float *const factors = factors_.data(), *const all = x;
     for (std::size_t a = 0; a < count; a += lanes) {
-      write(starts + a, row_start(read_as<Numbers>(rank + a)) + first);
+      write(starts + a, span_start(read_as<Numbers>(rank + a)) + first);
       write(factors + a, read_as<Floats>(value + a) * common);
     }
     // What meets each high feature: its own coordinate, then one for each feature before.
     const auto partner = shuffled<8, 0, 1, 2, 3, 4, 5, 6>(read_as<Numbers>(rank) + 1, Numbers{});
     const auto amount =
         shuffled<8, 0, 1, 2, 3, 4, 5, 6>(read_as<Floats>(value), low_sum - Floats{});
-    const std::size_t few = std::min(count, lanes);
-    for (std::size_t b = 0; b < few; ++b) {
-      write(numbers, starts[b] + partner);
-      write(x, amount * factors[b]);
-      numbers += b + 1;
-      x += b + 1;
-    }
-    for (std::size_t b = few; b < count; ++b) {
+    for (std::size_t b = 0; b < count; ++b) {
       const std::uint32_t start = starts[b];
       const float factor = factors[b];
       write(numbers, start + partner);
@@ -85,24 +122,8 @@ struct Expansion : Split {
       numbers += b + 1;
       x += b + 1;
     }
-    for (std::size_t b = 0; squares && b < count; ++b) all[b * (b + 1) / 2] = value[b] * factors[b];
-  }
-
- private:
-  Splitter splitter_;
-  std::vector<std::uint32_t> ranks_;
-  std::vector<float> values_;
-  std::vector<std::uint32_t> starts_;  // numbers of each high feature's own coordinate
-  std::vector<float> factors_;         // their values, scaled
-
-  void expand(const Row& of, const ExpandRule& rule) {
-    row = of;
-    squares = rule.squares;
-    scale = 1.0f;
-    const bool own = squares || low_sum != 0.0f;
-    const std::size_t count = own ? size() : size() - high;
-    if (rule.interaction_scale > 0.0f && count > 0) {
-      scale = rule.interaction_scale / std::sqrt(static_cast<float>(count));
+    for (std::size_t b = 0; rule.everything_high && b < count; ++b) {
+      all[b * (b + 1) / 2] = value[b] * factors[b];
     }
   }
 

@@ -1,10 +1,10 @@
 // Factors: a short vector per feature, whose products with each other are the
 // weights of pairs. Where they start, where they are kept, and the arithmetic of a
-// row, in O(rank x features) by the identity
+// row, in O(dimension x features) by the identity
 //   sum over i < j of <v_i, v_j> x_i x_j = sum over c of (S_c^2 - Q_c) / 2,
 //   S_c = sum of v_ic x_i,  Q_c = sum of (v_ic x_i)^2.
-// A feature of a smaller rank has no part in the later sums, which truncates every
-// product to the smaller of its two ranks.
+// Features may differ in their dimension, which is how many factors they have: a shorter vector has
+// no part in the later sums, so that every product ends with the shorter of its two vectors.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,6 @@
 #include <memory>
 #include <vector>
 
-#include "avx2.hpp"
 #include "descent.hpp"
 #include "lanes.hpp"
 #include "row.hpp"
@@ -25,8 +24,8 @@ namespace pqr {
 // weights that moved further in one step the products of the next row.
 inline bool is_learnable(double gradient, double step) { return gradient <= 1e15 && step <= 1e9; }
 
-// Components are kept in whole vectors; those beyond the rank are zero and stay so.
-inline std::size_t padded(std::size_t rank) { return (rank + lanes - 1) / lanes * lanes; }
+// Components are kept in whole vectors; those beyond the dimension are zero and stay so.
+inline std::size_t padded(std::size_t size) { return (size + lanes - 1) / lanes * lanes; }
 
 // The finalizer of SplitMix64: every bit of the input moves every bit of the result.
 inline std::uint64_t mixed(std::uint64_t x) {
@@ -46,50 +45,46 @@ struct Start {
     const std::uint64_t hash = mixed(mixed(seed + 0x9E3779B97F4A7C15u) ^ key);
     return scale * (static_cast<float>(hash >> 40) * 0x1p-23f - 1.0f);
   }
-  void fill(std::uint32_t feature, std::size_t from, std::size_t rank, float* v) const {
-    for (std::size_t c = from; c < rank; ++c) v[c] = (*this)(feature, c);
+  void fill(std::uint32_t feature, std::size_t from, std::size_t to, float* v) const {
+    for (std::size_t c = from; c < to; ++c) v[c] = (*this)(feature, c);
   }
 };
 
-// Records of a fixed width, which never move; a place is never 0.
+// Records of as many floats each, which never move; their numbers start with 1.
 class Pool {
  public:
-  explicit Pool(std::size_t width) : width_(width) {
-    while (bits_ > 0 && (width << bits_) > chunk_floats) --bits_;
-  }
+  explicit Pool(std::size_t width) : width_(width) {}
 
   std::uint32_t add() {
     if (!free_.empty()) {
-      const std::uint32_t place = free_.back();
+      const std::uint32_t record = free_.back();
       free_.pop_back();
-      return place;
+      return record;
     }
-    if (used_ >> bits_ == chunks_.size()) chunks_.emplace_back(new float[width_ << bits_]);
-    return static_cast<std::uint32_t>(++used_);
+    if (used_ % chunk_records == 0) chunks_.emplace_back(new float[width_ * chunk_records]);
+    return ++used_;
   }
-  void release(std::uint32_t place) { free_.push_back(place); }
+  void release(std::uint32_t record) { free_.push_back(record); }
 
-  float* at(std::uint32_t place) const {
-    const std::size_t record = place - 1;
-    return chunks_[record >> bits_].get() + (record & ((std::size_t{1} << bits_) - 1)) * width_;
+  float* at(std::uint32_t record) const {
+    const std::size_t n = record - 1;
+    return chunks_[n / chunk_records].get() + n % chunk_records * width_;
   }
   std::size_t width() const { return width_; }
 
  private:
-  static constexpr std::size_t chunk_floats = std::size_t{1} << 16;
+  static constexpr std::uint32_t chunk_records = 1024;  // of 16 factors with their sums, 128 kB
 
   std::size_t width_;
-  std::size_t bits_ = 12;
-  std::size_t used_ = 0;
+  std::uint32_t used_ = 0;
   std::vector<std::unique_ptr<float[]>> chunks_;
   std::vector<std::uint32_t> free_;
 };
 
-// One feature of a row: its factors (with AdaGrad their sums behind them).
+// One feature of a row: its factors, with AdaGrad their sums behind them.
 struct Term {
   float* v;
-  std::size_t rank;
-  std::size_t size;  // the rank, padded; where the sums begin
+  std::size_t dimension;
   float x;
 };
 
@@ -99,7 +94,7 @@ class Products {
   // Returns the sum over all pairs of terms.
   double sum(bool avx2, const std::vector<Term>& terms) {
     std::size_t size = 0;
-    for (const Term& term : terms) size = std::max(size, term.size);
+    for (const Term& term : terms) size = std::max(size, padded(term.dimension));
     sums_.resize(size);
     squares_.resize(size);
     double total = 0.0;
@@ -135,9 +130,9 @@ class Products {
             float slope) const {
     vectorised(avx2, [this, &descent, adaptive, &term, slope](auto) PQR_ALWAYS_INLINE {
       if (adaptive) {
-        step_adaptive(descent, term, sums_.data(), slope);
+        step<true>(descent, term, sums_.data(), slope);
       } else {
-        step_plain(descent, term, sums_.data(), slope);
+        step<false>(descent, term, sums_.data(), slope);
       }
     });
   }
@@ -149,7 +144,7 @@ class Products {
                                         float* squares) {
     float s[lanes] = {}, q[lanes] = {};
     for (const Term& term : terms) {
-      if (c >= term.size) continue;
+      if (c >= term.dimension) continue;
       const float* v = term.v + c;
       for (std::size_t l = 0; l < lanes; ++l) {
         const float vx = v[l] * term.x;
@@ -163,29 +158,19 @@ class Products {
       squares[l] = q[l];
       part[l] = s[l] * s[l] - q[l];
     }
-    const double even = (double{part[0]} + part[4]) + (double{part[2]} + part[6]);
-    const double odd = (double{part[1]} + part[5]) + (double{part[3]} + part[7]);
-    return even + odd;
+    return sum_of_parts(part);
   }
 
-  PQR_ALWAYS_INLINE static void step_adaptive(const Descent<float>& descent, const Term& term,
-                                              const float* __restrict sums, float slope) {
+  template <bool adaptive>
+  PQR_ALWAYS_INLINE static void step(const Descent<float>& descent, const Term& term,
+                                     const float* __restrict sums, float slope) {
     float* __restrict v = term.v;
-    float* __restrict n = term.v + term.size;
+    float* __restrict n = term.v + padded(term.dimension);
     const float x = term.x, slope_x = slope * term.x;
     const Descent<float> each = descent;
-    for (std::size_t c = 0; c < term.rank; ++c) {
-      v[c] = each.adaptive(v[c], n[c], slope_x * (sums[c] - v[c] * x));
-    }
-  }
-
-  PQR_ALWAYS_INLINE static void step_plain(const Descent<float>& descent, const Term& term,
-                                           const float* __restrict sums, float slope) {
-    float* __restrict v = term.v;
-    const float x = term.x, slope_x = slope * term.x;
-    const Descent<float> each = descent;
-    for (std::size_t c = 0; c < term.rank; ++c) {
-      v[c] = each.plain(v[c], slope_x * (sums[c] - v[c] * x));
+    for (std::size_t c = 0; c < term.dimension; ++c) {
+      const float gradient = slope_x * (sums[c] - v[c] * x);
+      v[c] = adaptive ? each.adaptive(v[c], n[c], gradient) : each.plain(v[c], gradient);
     }
   }
 };

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "memory.hpp"
+#include "prefetch.hpp"
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -19,14 +19,12 @@ namespace pqr {
 
 // Open addressing in buckets of five keys with their values: for slots of eight
 // bytes a bucket is one cache line, and a look-up compares five keys at once. Values that fill a
-// cache line have one each, behind that of their keys. Keys are all of uint32 but the last.
+// cache line have one each, behind that of their keys.
 template <class T>
 class HashTable {
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= cache_line);
 
  public:
-  static constexpr std::uint32_t none = 0xFFFFFFFFu;
-
   T* find(std::uint32_t key) const {
     if (size_ == 0) return nullptr;
     for (std::uint32_t at = home(key), last = size_ - 1;; at = (at + 1) & last) {
@@ -42,7 +40,7 @@ class HashTable {
     return found ? found : add(key, moved);
   }
 
-  // Asks for the line with the keys: before it is there, nobody knows which value it will be.
+  // Prefetches the keys: which value it will be is not known before.
   void prefetch(std::uint32_t key) const {
     if (size_ != 0) fetch(buckets() + home(key));
   }
@@ -79,18 +77,18 @@ class HashTable {
       return &values[used++];
     }
 
-    // Bit i is set when keys[i] is the key; at most one is.
+    // Bit i is set when keys[i] is the key; at most one is. Without a branch for each key, which no
+    // predictor would guess.
     unsigned match(std::uint32_t key) const {
+      unsigned bits = unsigned{keys[4] == key} << 4;
 #ifdef __SSE2__
       const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(keys));
       const __m128i equal = _mm_cmpeq_epi32(four, _mm_set1_epi32(static_cast<int>(key)));
-      const auto bits = static_cast<unsigned>(_mm_movemask_ps(_mm_castsi128_ps(equal)));
-      return bits | unsigned{keys[4] == key} << 4;
+      bits |= static_cast<unsigned>(_mm_movemask_ps(_mm_castsi128_ps(equal)));
 #else
-      unsigned bits = 0;
-      for (unsigned i = 0; i < width; ++i) bits |= unsigned{keys[i] == key} << i;
-      return bits;
+      for (unsigned i = 0; i < 4; ++i) bits |= unsigned{keys[i] == key} << i;
 #endif
+      return bits & ((1u << used) - 1);
     }
   };
   static constexpr std::align_val_t alignment{cache_line};
@@ -139,9 +137,7 @@ class HashTable {
   void allocate(std::uint64_t size) {
     memory_.reset(static_cast<unsigned char*>(::operator new[](size * sizeof(Bucket), alignment)));
     size_ = static_cast<std::uint32_t>(size);
-    Bucket empty{};
-    std::fill_n(empty.keys, width, none);
-    std::uninitialized_fill_n(buckets(), size, empty);
+    std::uninitialized_value_construct_n(buckets(), size);
   }
 };
 

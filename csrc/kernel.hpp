@@ -3,17 +3,16 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
-#include "avx2.hpp"
 #include "coordinates.hpp"
 #include "lanes.hpp"
-#include "memory.hpp"
 #include "optim.hpp"
+#include "prefetch.hpp"
 
 namespace pqr {
 
@@ -65,17 +64,21 @@ PQR_ALWAYS_INLINE inline void put(Place place, Slot<Vector<float, width>> slots)
   }
 }
 
-// Slots of a row to come, for memory to have them ready.
-struct Coming {
-  Near at{};
+// What the slots of eight coordinates held when they were weighed, for the step.
+struct alignas(32) Weighed {
+  float z[lanes], root_n[lanes], w[lanes];
+};
+
+// Slots of a row ahead, in the array: half of them are prefetched while a row is weighed, half
+// while it steps. Memory answers many at a time, but not all at once.
+struct Upcoming {
+  ByNumber at{};
   std::size_t size = 0;  // a multiple of `lanes`
 
-  // Asked for while a row is weighed, and while it steps: memory answers many at a time, but not
-  // all at once.
-  Coming first() const { return {at, part()}; }
-  Coming rest() const { return {{at.array, at.numbers + part()}, size - part()}; }
+  Upcoming first() const { return {at, half()}; }
+  Upcoming rest() const { return {{at.array, at.numbers + half()}, size - half()}; }
 
-  // Some of them, or all from there on.
+  // `lanes` of them, or all from there on.
   PQR_ALWAYS_INLINE void fetch_some(std::size_t from) const {
     if (from < size) {
       for (std::size_t l = 0; l < lanes; ++l) fetch(at(from + l));
@@ -86,105 +89,36 @@ struct Coming {
   }
 
  private:
-  std::size_t part() const { return size / 2 / lanes * lanes; }
+  std::size_t half() const { return size / 2 / lanes * lanes; }
 };
 
-// A row's sum of w x, in parts.
-template <std::size_t width>
-struct Sum {
-  Vector<float, width> part[lanes / width] = {};
-
-  PQR_ALWAYS_INLINE double total() const {
-    float parts[lanes];
-    std::memcpy(parts, part, sizeof parts);
-    return sum_of_parts(parts);
-  }
-};
-
-// One rule for all coordinates of a row,
-template <class Rule>
-struct Same {
-  Rule rule;
-  PQR_ALWAYS_INLINE Rule from(std::size_t) const { return rule; }
-};
-
-// or one for each block. All of them are worked out, and each coordinate takes its own.
-template <class Rule>
-struct ByBlock {
-  std::array<Rule, 5> rules;  // by block
-  const std::uint32_t* blocks;
-
-  struct From {
-    const ByBlock& of;
-    const std::uint32_t* blocks;
-
-    template <class V>
-    PQR_ALWAYS_INLINE V weight(Slot<V> slots) const {
-      V weights{};
-      each<V>([&](const Rule& rule, auto mine)
-                  PQR_ALWAYS_INLINE { weights = mine ? rule.weight(slots) : weights; });
-      return weights;
-    }
-    template <class V>
-    PQR_ALWAYS_INLINE Slot<V> step(Slot<V> slots, V weights, V gradients) const {
-      Slot<V> stepped = slots;
-      each<V>([&](const Rule& rule, auto mine) PQR_ALWAYS_INLINE {
-        const Slot<V> found = rule.step(slots, weights, gradients);
-        stepped = {mine ? found.z : stepped.z, mine ? found.root_n : stepped.root_n};
-      });
-      return stepped;
-    }
-
-    template <class V, class Visit>
-    PQR_ALWAYS_INLINE void each(Visit visit) const {
-      using Ids = Vector<std::uint32_t, sizeof(V) / sizeof(float)>;
-      const Ids ids = read_as<Ids>(blocks);
-      for (std::uint32_t block = 0; block < 5; ++block) visit(of.rules[block], ids == block);
-    }
-  };
-  PQR_ALWAYS_INLINE From from(std::size_t i) const { return {*this, blocks + i}; }
-};
-
-// The rules of a row's coordinates.
-template <class Optimizer>
-PQR_ALWAYS_INLINE inline auto rules_of(const Optimizer& optimizer, const Coordinates& c) {
-  const auto at = [&](Block block)
-                      PQR_ALWAYS_INLINE { return optimizer.template at<float>(block); };
-  if constexpr (Optimizer::by_block) {
-    return ByBlock<decltype(at(Block::linear))>{
-        {at(Block::bias), at(Block::linear), at(Block::pair), at(Block::shared), at(Block::square)},
-        c.blocks.data()};
-  } else {
-    (void)c;
-    return Same<decltype(at(Block::linear))>{at(Block::linear)};
-  }
-}
-
-// Takes slots from where they are and adds w x to the sum, where w = weight(slot). In between it
-// asks for what is coming. `rules` are those of the row's coordinates. It `keeps` slots and weights
-// where a step needs them.
-template <bool keeps, std::size_t width, class Rules, class At>
-PQR_ALWAYS_INLINE inline void weigh_slots(const Rules& rules, At at, const float* x,
-                                          std::size_t size, Weighed* weighed, Sum<width>& sum,
-                                          Coming coming = {}) {
+// The sum of w x over slots, where w = weight(slot): the margin of a row but for its bias.
+// Prefetches the slots of a row ahead by the way. It `keeps` slots and weights where a step needs
+// them.
+template <bool keeps, std::size_t width, class Rule, class At>
+PQR_ALWAYS_INLINE inline double weigh_slots(const Rule& rule, At at, const float* x,
+                                            std::size_t size, Weighed* weighed,
+                                            Upcoming upcoming = {}) {
   using Floats = Vector<float, width>;
-  Sum<width> own = sum;
+  Floats sums[lanes / width] = {};
   for (std::size_t i = 0; i < size; i += lanes, ++weighed) {
-    coming.fetch_some(i);
+    upcoming.fetch_some(i);
     for (std::size_t p = 0; p < lanes / width; ++p) {
       const std::size_t from = i + p * width;
       const Slot<Floats> slots =
           take<width>([=](std::size_t l) PQR_ALWAYS_INLINE { return at(from + l); });
-      const Floats weights = rules.from(from).weight(slots), values = read<width>(x + from);
-      own.part[p] += weights * values;
+      const Floats weights = rule.weight(slots), values = read<width>(x + from);
+      sums[p] += weights * values;
       if constexpr (!keeps) continue;
       write(weighed->z + p * width, slots.z);
       write(weighed->root_n + p * width, slots.root_n);
       write(weighed->w + p * width, weights);
     }
   }
-  coming.fetch_rest(size);
-  sum = own;
+  upcoming.fetch_rest(size);
+  float parts[lanes];
+  std::memcpy(parts, sums, sizeof parts);
+  return sum_of_parts(parts);
 }
 
 // The largest |x|.
@@ -206,7 +140,7 @@ PQR_ALWAYS_INLINE inline float largest_of(const float* x, std::size_t size) {
 template <class Optimizer>
 double sum_of_terms(const Coordinates& c) {
   double part[lanes] = {};
-  c.with_places([&](auto at) {
+  c.with_slots([&](auto at) {
     for (std::size_t i = 0; i < c.padded(); i += lanes) {
       for (std::size_t l = 0; l < lanes; ++l) part[l] += Optimizer::term(at(i + l)->z);
     }
@@ -228,40 +162,35 @@ void weigh_all(bool avx2, Rule rule, const Slot<float>* slots, std::size_t size,
   });
 }
 
-// How many slots, of many that lie side by side, have a weight that is not zero.
+// How many of many slots have a weight that is not zero.
 template <class Rule>
 std::size_t count_nonzeros(bool avx2, Rule rule, const Slot<float>* slots, std::size_t size) {
-  return vectorised(avx2, [=](auto at_a_time) PQR_ALWAYS_INLINE {
-    constexpr std::size_t width = at_a_time;
-    const std::size_t whole = size / width * width;
-    std::size_t count = 0;
-    Vector<std::int32_t, width> counts = {};
-    for (std::size_t i = 0; i < whole; i += width) {
-      const auto from = [first = slots + i](std::size_t l) PQR_ALWAYS_INLINE { return first + l; };
-      counts -= rule.weight(take<width>(from)) != 0.0f;
-    }
-    for (std::size_t l = 0; l < width; ++l) count += static_cast<std::size_t>(counts[l]);
-    for (std::size_t i = whole; i < size; ++i) count += rule.weight(slots[i]) != 0.0f;
-    return count;
-  });
+  float weights[256];
+  std::size_t zeros = 0;
+  for (std::size_t done = 0; done < size; done += std::size(weights)) {
+    const std::size_t some = std::min(size - done, std::size(weights));
+    weigh_all(avx2, rule, slots + done, some, weights);
+    zeros += static_cast<std::size_t>(std::count(weights, weights + some, 0.0f));
+  }
+  return size - zeros;
 }
 
-// slot = step(slot, w, slope * x), and back to where they are.
-template <std::size_t width, class Rules, class At>
-PQR_ALWAYS_INLINE inline void step_slots(const Rules& rules, At at, const float* x,
-                                         std::size_t size, const Weighed* weighed, float slope,
-                                         Coming coming = {}) {
+// slot = step(slot, w, slope * x) for all slots.
+template <std::size_t width, class Rule, class At>
+PQR_ALWAYS_INLINE inline void step_slots(const Rule& rule, At at, const float* x, std::size_t size,
+                                         const Weighed* weighed, float slope,
+                                         Upcoming upcoming = {}) {
   for (std::size_t i = 0; i < size; i += lanes, ++weighed) {
-    coming.fetch_some(i);
+    upcoming.fetch_some(i);
     for (std::size_t p = 0; p < lanes; p += width) {
       const Slot<Vector<float, width>> before{read<width>(weighed->z + p),
                                               read<width>(weighed->root_n + p)};
-      const auto slots = rules.from(i + p).step(before, read<width>(weighed->w + p),
-                                                slope * read<width>(x + i + p));
+      const auto slots =
+          rule.step(before, read<width>(weighed->w + p), slope * read<width>(x + i + p));
       put<width>([=](std::size_t l) PQR_ALWAYS_INLINE { return at(i + p + l); }, slots);
     }
   }
-  coming.fetch_rest(size);
+  upcoming.fetch_rest(size);
 }
 
 }  // namespace pqr

@@ -5,8 +5,15 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <type_traits>
 
-#include "avx2.hpp"
+// PQR_PORTABLE leaves it out, as on other machines.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(PQR_PORTABLE)
+#define PQR_AVX2 __attribute__((target("avx2")))
+#endif
+
+// For functions and lambdas: as a part of whoever calls them, for whichever machine that is.
+#define PQR_ALWAYS_INLINE __attribute__((always_inline))
 
 namespace pqr {
 
@@ -75,6 +82,36 @@ PQR_ALWAYS_INLINE inline double sum_of_products(const float* w, const float* x, 
     for (std::size_t l = 0; l < lanes; ++l) part[l] += w[i + l] * x[i + l];
   }
   return sum_of_parts(part);
+}
+
+inline bool has_avx2() {
+#ifdef PQR_AVX2
+  return __builtin_cpu_supports("avx2") != 0;
+#else
+  return false;
+#endif
+}
+
+// How many floats a vector has.
+template <std::size_t width>
+using Width = std::integral_constant<std::size_t, width>;
+
+#ifdef PQR_AVX2
+template <class Work>
+PQR_AVX2 auto with_avx2(const Work& work) {
+  const Work own = work;  // which nothing else can reach, so that loops keep it in registers
+  return own(Width<8>{});
+}
+#endif
+
+// Does the work, which is a lambda that is PQR_ALWAYS_INLINE and is given the Width.
+template <class Work>
+inline auto vectorised(bool avx2, const Work& work) {
+#ifdef PQR_AVX2
+  if (avx2) return with_avx2(work);
+#endif
+  (void)avx2;
+  return work(Width<4>{});
 }
 
 }  // namespace pqr

@@ -1,15 +1,14 @@
 // What eight experts predict, mixed into one prediction. It knows no model: margins come in, a
 // margin goes out, then comes the label. B is the Bayes mixture of the experts, S stacks their
 // margins, and F, the Bayes mixture of B and S, is the answer:
-//   pi_k ~ exp(-eta L_k)    B = sum of pi_k u_k      rho ~ exp(-eta L) over {B, S}    F = rho_B B +
+//   pi_k ~ exp(-eta L_k)   B = sum of pi_k u_k   rho ~ exp(-eta L) over {B, S}   F = rho_B B +
 //   rho_S S
 // where u_k is the prediction of expert k and L_k its loss so far. docs/auto.md has the guarantee.
 //
 // Log loss:  eta = 1 / w_max, where w_max is the largest row weight so far, at least 1
 //            m_S = m_B + sum of a_k (clip(m_k, +-8) - m_B) + a_0 clip(m_B, +-8),  m_B = logit B
 // Squared:   eta = 1 / (2 R^2 w_max), R the width of the range of labels so far, to which margins
-// are
-//            clipped; S is centred on the same mixture with s^2 = (min L_k + 1) / t in place of R^2
+//            are clipped; S is centred on the same mixture with s^2 = (min L_k + 1) / t for R^2
 // The weights a of the stacker take a full-covariance Kalman step.
 #pragma once
 
@@ -19,7 +18,6 @@
 #include <cstddef>
 #include <limits>
 
-#include "avx2.hpp"
 #include "elementary.hpp"
 #include "lanes.hpp"
 #include "loss.hpp"
@@ -27,38 +25,52 @@
 namespace pqr {
 
 constexpr std::size_t experts = 8;
+constexpr std::size_t forecasters = experts + 4;  // with the stacker: vectors hold four
 
 constexpr double flattest = 1e-4;  // the least curvature of the log loss that counts
 
+// Work on numbers, four at a time: it is given the first of them.
+template <std::size_t size, class Work>
+PQR_ALWAYS_INLINE inline void by_four(Work work) {
+  for (std::size_t k = 0; k < size; k += 4) work(k);
+}
+
+PQR_ALWAYS_INLINE inline double sum_of(Four x) { return (x[0] + x[2]) + (x[1] + x[3]); }
+
 // The slopes of a loss at the margins that steps lead to: s = w (link(m - V s) - y).
 // Squared: s = w (m - y) / (1 + w V). Log: by Newton's method between 0 and w (link(m) - y), for
-// all at once, because each step waits for an exp. The curvature on the way is at most 1/4, and at
-// most that at m where the step leads away from 1/2. `links` are those of the margins.
+// all at once, because each step waits for an exp; it starts from the loss's third-order expansion
+// and has a second-order correction, so that one or two steps do. `links` are those of the margins.
 template <std::size_t size>
 PQR_ALWAYS_INLINE inline void implicit_slopes(Loss loss, const double* margins, const double* links,
                                               const double* variances, double label, double weight,
                                               double* slopes) {
   constexpr std::size_t fours = size / 4;
   constexpr int most_steps = 40;
-  constexpr double near = 1e-4;  // of a step that doubles the digits: the next would be 1e-8
+  constexpr double near = 1e-3;  // of a step that triples the digits: the next would be 1e-9
+  const bool squared = loss == Loss::squared;
+  const double inverse = 1.0 / weight;
   Four m[fours], V[fours], s[fours], low[fours], high[fours];
   for (std::size_t f = 0; f < fours; ++f) {
     m[f] = read_as<Four>(margins + 4 * f);
     V[f] = weight * read_as<Four>(variances + 4 * f);
-    const Four p = read_as<Four>(links + 4 * f);
-    const Four steepest = weight * (p - label);
+    const Four p = read_as<Four>(links + 4 * f), h = squared ? all(1.0) : p * (1.0 - p);
+    const Four steepest = weight * (p - label), first = 1.0 / (1.0 + V[f] * h);
     low[f] = smaller(steepest, Four{});
     high[f] = larger(steepest, Four{});
-    const Four bend = larger(p - label, label - p) < 0.5 ? p * (1.0 - p) : all(0.25);
-    s[f] = steepest / (1.0 + V[f] * (loss == Loss::squared ? all(1.0) : bend));
+    const Four u = V[f] * steepest * first * inverse;
+    const Four bent = squared ? Four{} : weight * 0.5 * h * (1.0 - 2.0 * p) * (u * u);
+    s[f] = larger(u, -u) < 1.0 || squared ? (steepest + bent) * first
+                                          : steepest / (1.0 + V[f] * larger(h, all(0.25)));
   }
-  const double inverse = 1.0 / weight;
-  for (int step = 0; step < most_steps && loss != Loss::squared; ++step) {
+  for (int step = 0; step < most_steps && !squared; ++step) {
     Four far = {};
     for (std::size_t f = 0; f < fours; ++f) {
-      const Four p = sigmoid_of(m[f] - V[f] * (s[f] * inverse));
-      const Four miss = s[f] - weight * (p - label);  // rises with s
-      const Four next = s[f] - miss / (1.0 + V[f] * (p * (1.0 - p)));
+      const Four p = sigmoid_of(m[f] - V[f] * (s[f] * inverse)), bend = V[f] * (p * (1.0 - p));
+      const Four miss = s[f] - weight * (p - label);  // rises with s, by 1 + bend
+      const Four first = 1.0 / (1.0 + bend), by = miss * first;
+      const Four second = 0.5 * inverse * V[f] * bend * (1.0 - 2.0 * p) * first;
+      const Four next = s[f] - by * (1.0 - by * second);
       high[f] = miss > 0.0 ? s[f] : high[f];
       low[f] = miss > 0.0 ? low[f] : s[f];
       const Four middle = 0.5 * (low[f] + high[f]);
@@ -71,17 +83,6 @@ PQR_ALWAYS_INLINE inline void implicit_slopes(Loss loss, const double* margins, 
   for (std::size_t f = 0; f < fours; ++f) write(slopes + 4 * f, s[f]);
 }
 
-// Work on the experts, four at a time: it is given the first of them.
-template <class Work>
-PQR_ALWAYS_INLINE inline void by_four(Work work) {
-  work(std::size_t{0});
-  work(std::size_t{4});
-}
-
-PQR_ALWAYS_INLINE inline double sum_of(const double* x) {
-  return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
-}
-
 // The losses of what is mixed and of the mixture itself: on the labels that posteriors see
 // (`counted`), and on the real ones. `excess` is what rows that raised the largest weight lost
 // beyond what their posterior had paid for.
@@ -90,28 +91,41 @@ struct Bayes {
   std::array<double, size> counted{}, lost{};
   double own = 0.0, excess = 0.0;
 
+  double least() const { return *std::min_element(counted.begin(), counted.end()); }
+
+  // exp(-eta L), times a factor that makes the largest 1.
+  PQR_ALWAYS_INLINE std::array<double, size> heights(double eta) const {
+    const double least = this->least();
+    std::array<double, size> found;
+    if constexpr (size % 4 == 0) {
+      by_four<size>([&](std::size_t k) PQR_ALWAYS_INLINE {
+        const Four exponent = eta * (least - read_as<Four>(counted.data() + k));
+        write(found.data() + k, exp_of(larger(exponent, all(-700.0))));
+      });
+    } else {
+      for (std::size_t k = 0; k < size; ++k) found[k] = exp_of(eta * (least - counted[k]));
+    }
+    return found;
+  }
+
   PQR_ALWAYS_INLINE std::array<double, size> posterior(double eta) const {
-    const double least = *std::min_element(counted.begin(), counted.end());
-    std::array<double, size> shares{};
+    std::array<double, size> shares = heights(eta);
     double sum = 0.0;
-    for (std::size_t k = 0; k < size; ++k) sum += shares[k] = exp_of(eta * (least - counted[k]));
+    for (const double share : shares) sum += share;
     for (double& share : shares) share /= sum;
     return shares;
   }
 
   // -1/eta ln mean exp(-eta L): what a Bayes mixture has lost at most.
   double potential(double eta) const {
-    const double least = *std::min_element(counted.begin(), counted.end());
     double sum = 0.0, mean = 0.0;
-    for (const double loss : counted) {
-      sum += exp_of(eta * (least - loss));
-      mean += loss / size;
-    }
-    return eta == 0.0 ? mean : least - log_of(sum / size) / eta;
+    for (const double height : heights(eta)) sum += height;
+    for (const double loss : counted) mean += loss / size;
+    return eta == 0.0 ? mean : least() - log_of(sum / size) / eta;
   }
 
-  void count(const double* seen, double own_seen, const double* real, double own_real, double eta,
-             double new_eta) {
+  PQR_ALWAYS_INLINE void count(const double* seen, double own_seen, const double* real,
+                               double own_real, double eta, double new_eta) {
     const double before = new_eta < eta ? potential(eta) : 0.0;
     for (std::size_t k = 0; k < size; ++k) {
       counted[k] += seen[k];
@@ -125,66 +139,95 @@ struct Bayes {
 // A linear model of up to nine inputs by a full-covariance Kalman step:
 //   V = f'Pf;  a -= P f s;  P -= h P f f' P / (1 + h V);  P grows by 1e-4 of itself while its trace
 //   is below 0.9, so that old rows are forgotten slowly
-class Stacker {
- public:
-  static constexpr std::size_t size = experts + 1;
+struct Stacker {
+  static constexpr std::size_t inputs = experts + 1, size = forecasters;  // filled up with zeros
   std::array<double, size> a{};
-  std::array<double, size * size> P{};  // symmetric
+  std::array<double, inputs * size> P{};  // symmetric; a row has `size` columns
 
-  explicit Stacker(std::size_t inputs) {
-    for (std::size_t i = 0; i < inputs; ++i) P[i * size + i] = 0.1;
+  explicit Stacker(std::size_t used) {
+    for (std::size_t i = 0; i < used; ++i) P[i * size + i] = 0.1;
   }
 
-  double margin(const double* f) const {
-    double sum = 0.0;
-    for (std::size_t i = 0; i < size; ++i) sum += a[i] * f[i];
-    return sum;
-  }
-
-  // Pf, kept for the step; returns V.
-  double prepare(const double* f) {
-    double variance = 0.0;
-    for (std::size_t i = 0; i < size; ++i) {
-      double sum = 0.0;
-      for (std::size_t j = 0; j < size; ++j) sum += P[i * size + j] * f[j];
-      gain_[i] = sum;
-      variance += f[i] * sum;
+  // All numbers that are not fill, for saving.
+  template <class Self, class Visit>
+  static void each(Self& self, Visit visit) {
+    for (std::size_t i = 0; i < inputs; ++i) visit(self.a[i]);
+    for (std::size_t i = 0; i < inputs; ++i) {
+      for (std::size_t j = 0; j < inputs; ++j) visit(self.P[i * size + j]);
     }
-    return variance;
   }
 
-  void step(double variance, double slope, double h) {
+  PQR_ALWAYS_INLINE double margin(const double* f) const { return product(a.data(), f); }
+
+  // Pf goes to `gain`; returns V.
+  PQR_ALWAYS_INLINE double prepare(const double* f, double* gain) const {
+    Four sum[size / 4] = {};
+    for (std::size_t i = 0; i < inputs; ++i) {
+      for (std::size_t q = 0; q < size / 4; ++q) {
+        sum[q] += f[i] * read_as<Four>(P.data() + i * size + 4 * q);
+      }
+    }
+    std::memcpy(gain, sum, sizeof sum);
+    return product(f, gain);
+  }
+
+  PQR_ALWAYS_INLINE void step(const double* gain, double variance, double slope, double h) {
     const double shrink = h / (1.0 + h * variance);
     double trace = 0.0;
-    for (std::size_t i = 0; i < size; ++i) {
-      a[i] -= slope * gain_[i];
-      for (std::size_t j = 0; j < size; ++j) P[i * size + j] -= shrink * (gain_[i] * gain_[j]);
-      trace += P[i * size + i];
+    for (std::size_t i = 0; i < inputs; ++i) {
+      trace += P[i * size + i] - shrink * (gain[i] * gain[i]);
     }
-    if (trace >= 0.9) return;
-    for (double& p : P) p *= 1.0 + 1e-4;
+    const double growth = trace < 0.9 ? 1.0 + 1e-4 : 1.0;
+    by_four<size>([&](std::size_t k) PQR_ALWAYS_INLINE {
+      const Four g = read_as<Four>(gain + k);
+      write(a.data() + k, read_as<Four>(a.data() + k) - slope * g);
+      for (std::size_t i = 0; i < inputs; ++i) {
+        double* const p = P.data() + i * size + k;
+        write(p, (read_as<Four>(p) - shrink * (gain[i] * g)) * growth);
+      }
+    });
   }
 
  private:
-  std::array<double, size> gain_{};
+  PQR_ALWAYS_INLINE static double product(const double* x, const double* y) {
+    Four sum = {};
+    by_four<size>([&](std::size_t k)
+                      PQR_ALWAYS_INLINE { sum += read_as<Four>(x + k) * read_as<Four>(y + k); });
+    return sum_of(sum);
+  }
 };
 
 class Mixture {
  public:
   explicit Mixture(Loss loss)
-      : stacker(loss == Loss::squared ? experts : experts + 1), loss_(loss) {}
+      : stacker(loss == Loss::squared ? experts : experts + 1), loss_(loss) {
+    refresh();
+  }
 
-  // What is made of a row: predictions, and what the stacker's was made of.
+  // What is made of a row. `links` and `margins` are those of the experts, then of the stacker;
+  // `values` what is scored: predictions of the experts, clipped, then B, S and F.
   struct Mixed {
-    double links[experts], values[experts];  // of the margins; the same, clipped
-    double bayes, stacked, final;
+    double margins[forecasters], links[forecasters], values[forecasters];
     double inputs[Stacker::size];
-    double stacked_margin, stacked_link;
     double margin;  // of the answer
+
+    double& bayes() { return values[experts]; }
+    double& stacked() { return values[experts + 1]; }
+    double& final() { return values[experts + 2]; }
   };
 
-  PQR_ALWAYS_INLINE Mixed mix(const double* margins) const {
-    return loss_ == Loss::squared ? mix_squared(margins) : mix_log(margins);
+  // The experts' margins and their links; then the rest.
+  PQR_ALWAYS_INLINE void link(const double* margins, Mixed& mixed) const {
+    by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
+      const Four m = read_as<Four>(margins + k);
+      write(mixed.margins + k, m);
+      write(mixed.links + k, loss_ == Loss::squared ? m : sigmoid_of(m));
+    });
+  }
+  PQR_ALWAYS_INLINE void mix(Mixed& mixed) const {
+    std::fill(mixed.inputs + experts, mixed.inputs + Stacker::size, 0.0);
+    mixed.values[forecasters - 1] = 0.5;
+    loss_ == Loss::squared ? mix_squared(mixed) : mix_log(mixed);
   }
 
   // After the label has come, for a row of weight > 0.
@@ -192,52 +235,42 @@ class Mixture {
     const double eta = this->eta(), most = std::max(largest, weight);
     const double new_eta = eta * largest / most;
     const double seen_label = nearest(label);
-    const double pair[2] = {mixed.bayes, mixed.stacked};
-    double seen[experts], real[experts];
-    const auto lose = [&](const double* values, std::size_t size) {
-      for (std::size_t k = 0; k < size; ++k) {
-        seen[k] = weight * loss_of(values[k], seen_label);
-        real[k] = seen_label == label ? seen[k] : weight * loss_of(values[k], label);
-      }
-    };
-    if (loss_ == Loss::squared) {
-      lose(mixed.values, experts);
-    } else {
-      by_four([&](std::size_t k) PQR_ALWAYS_INLINE {
-        const Four p = read_as<Four>(mixed.values + k);
-        write(seen + k, -weight * log_of(label > 0.0 ? p : 1.0 - p));
-      });
-      std::copy_n(seen, experts, real);
-    }
-    const auto own = [&](double value, double at) { return weight * loss_of(value, at); };
-    all.count(seen, own(mixed.bayes, seen_label), real, own(mixed.bayes, label), eta, new_eta);
-    lose(pair, 2);
-    two.count(seen, own(mixed.final, seen_label), real, own(mixed.final, label), eta, new_eta);
+    double seen[forecasters], real[forecasters];
+    lose(mixed.values, seen_label, weight, seen);
+    std::copy_n(seen, forecasters, real);
+    if (seen_label != label) lose(mixed.values, label, weight, real);
+    all.count(seen, seen[experts], real, real[experts], eta, new_eta);
+    two.count(seen + experts, seen[experts + 2], real + experts, real[experts + 2], eta, new_eta);
     teach(mixed, label, weight);
     largest = most;
     total += weight;
     low = std::min(low, label);
     high = std::max(high, label);
+    refresh();
+  }
+
+  // The posteriors that follow from the losses. They wait for the next row.
+  PQR_ALWAYS_INLINE void refresh() {
+    shares_ = all.posterior(eta());
+    centre_ = loss_ == Loss::squared ? all.posterior(0.5 / noise()) : shares_;
+    stacked_share_ = sigmoid_of(eta() * (two.counted[0] - two.counted[1]));
   }
 
   // The answer as a linear function of the experts' margins, as far as it is one.
   std::array<double, experts> coefficients() const {
-    const auto shares = posterior();
-    const auto two_shares = two.posterior(eta());
-    const auto centre = loss_ == Loss::squared ? all.posterior(0.5 / noise()) : shares;
     double rest = 1.0;
     for (std::size_t k = 0; k < experts; ++k) rest -= stacker.a[k];
     rest += stacker.a[experts];
     std::array<double, experts> found{};
     for (std::size_t k = 0; k < experts; ++k) {
-      const double stacked = centre[k] * rest + stacker.a[k];
-      found[k] = two_shares[0] * shares[k] + two_shares[1] * stacked;
+      const double stacked = centre_[k] * rest + stacker.a[k];
+      found[k] = (1.0 - stacked_share_) * shares_[k] + stacked_share_ * stacked;
     }
     return found;
   }
 
-  double eta() const { return price() > 0.0 ? 1.0 / price() : 0.0; }
-  std::array<double, experts> posterior() const { return all.posterior(eta()); }
+  const std::array<double, experts>& posterior() const { return shares_; }
+  double stacked_share() const { return stacked_share_; }
   // What the answer has lost beyond the best expert, and what that cannot exceed.
   double regret() const { return two.own - *std::min_element(all.lost.begin(), all.lost.end()); }
   double bound() const {
@@ -257,93 +290,79 @@ class Mixture {
   static constexpr double reach = 8.0;  // of margins, where the stacker takes them
 
   Loss loss_;
+  std::array<double, experts> shares_{}, centre_{};
+  double stacked_share_ = 0.5;  // of S, in F
 
   double width() const { return std::max(0.0, high - low); }
-  // 1 / eta.
-  double price() const {
+  double price() const {  // 1 / eta
     return loss_ == Loss::squared ? 2.0 * width() * width() * largest : largest;
   }
+  double eta() const { return price() > 0.0 ? 1.0 / price() : 0.0; }
+  double noise() const { return (all.least() + 1.0) / std::max(total, 1.0); }  // s^2
   double nearest(double label) const {
     return loss_ == Loss::squared && total > 0.0 ? std::clamp(label, low, high) : label;
   }
-  PQR_ALWAYS_INLINE double loss_of(double value, double label) const {
-    if (loss_ == Loss::squared) return (value - label) * (value - label);
-    return -log_of(label > 0.0 ? value : 1.0 - value);
-  }
 
-  // What the experts say, mixed by the posterior of this eta.
-  PQR_ALWAYS_INLINE double mixed_by(double eta, const double* values) const {
-    const double* const losses = all.counted.data();
-    const double least = *std::min_element(losses, losses + experts);
-    double heights[experts], products[experts];
-    by_four([&](std::size_t k) PQR_ALWAYS_INLINE {
-      const Four exponent = eta * (least - read_as<Four>(losses + k));
-      const Four height = exp_of(larger(exponent, pqr::all(-700.0)));
-      write(heights + k, height);
-      write(products + k, height * read_as<Four>(values + k));
+  PQR_ALWAYS_INLINE void lose(const double* values, double label, double weight,
+                              double* losses) const {
+    by_four<forecasters>([&](std::size_t k) PQR_ALWAYS_INLINE {
+      const Four u = read_as<Four>(values + k);
+      write(losses + k, loss_ == Loss::squared ? weight * ((u - label) * (u - label))
+                                               : -weight * log_of(label > 0.0 ? u : 1.0 - u));
     });
-    return sum_of(products) / sum_of(heights);
-  }
-
-  PQR_ALWAYS_INLINE Mixed mix_log(const double* margins) const {
-    Mixed mixed;
-    by_four([&](std::size_t k) PQR_ALWAYS_INLINE {
-      const Four p = sigmoid_of(read_as<Four>(margins + k));
-      write(mixed.links + k, p);
-      write(mixed.values + k, clamped(p, pqr::all(edge), pqr::all(1.0 - edge)));
-    });
-    mixed.bayes = mixed_by(eta(), mixed.values);
-    const double centre = log_of(mixed.bayes / (1.0 - mixed.bayes));
-    for (std::size_t k = 0; k < experts; ++k) {
-      mixed.inputs[k] = std::clamp(margins[k], -reach, reach) - centre;
-    }
-    mixed.inputs[experts] = std::clamp(centre, -reach, reach);
-    mixed.stacked_margin = centre + stacker.margin(mixed.inputs);
-    mixed.stacked_link = sigmoid_of(mixed.stacked_margin);
-    mixed.stacked = std::clamp(mixed.stacked_link, edge, 1.0 - edge);
-    finish(mixed);
-    mixed.margin = log_of(mixed.final / (1.0 - mixed.final));
-    return mixed;
-  }
-
-  PQR_ALWAYS_INLINE Mixed mix_squared(const double* margins) const {
-    Mixed mixed;
-    for (std::size_t k = 0; k < experts; ++k) {
-      mixed.links[k] = margins[k];
-      mixed.values[k] = total > 0.0 ? std::clamp(margins[k], low, high) : 0.0;
-    }
-    mixed.bayes = mixed_by(eta(), mixed.values);
-    const double centre = mixed_by(0.5 / noise(), mixed.values);
-    for (std::size_t k = 0; k < experts; ++k) mixed.inputs[k] = mixed.values[k] - centre;
-    mixed.inputs[experts] = 0.0;
-    mixed.stacked_margin = centre + stacker.margin(mixed.inputs);
-    mixed.stacked_link = mixed.stacked_margin;
-    mixed.stacked = total > 0.0 ? std::clamp(mixed.stacked_margin, low, high) : 0.0;
-    finish(mixed);
-    mixed.margin = mixed.final;
-    return mixed;
-  }
-
-  PQR_ALWAYS_INLINE void finish(Mixed& mixed) const {
-    const auto shares = two.posterior(eta());
-    mixed.final = shares[0] * mixed.bayes + shares[1] * mixed.stacked;
-  }
-
-  // s^2.
-  double noise() const {
-    return (*std::min_element(all.counted.begin(), all.counted.end()) + 1.0) / std::max(total, 1.0);
   }
 
   PQR_ALWAYS_INLINE void teach(const Mixed& mixed, double label, double weight) {
-    const double by = loss_ == Loss::squared ? weight / noise() : weight;
-    const double variance = stacker.prepare(mixed.inputs), margin = mixed.stacked_margin;
-    const double p = mixed.stacked_link;
-    const double h = loss_ == Loss::squared ? by : by * std::max(p * (1.0 - p), flattest);
-    const double margins[4] = {margin, margin, margin, margin}, links[4] = {p, p, p, p};
-    const double variances[4] = {variance, variance, variance, variance};
-    double slopes[4];
-    implicit_slopes<4>(loss_, margins, links, variances, label, by, slopes);
-    stacker.step(variance, slopes[0], h);
+    const bool squared = loss_ == Loss::squared;
+    const double* const link = mixed.links + experts;
+    const double by = squared ? weight / noise() : weight;
+    const double h = squared ? by : by * std::max(*link * (1.0 - *link), flattest);
+    double gain[Stacker::size], variances[4], slopes[4];
+    write(variances, pqr::all(stacker.prepare(mixed.inputs, gain)));
+    implicit_slopes<4>(loss_, mixed.margins + experts, link, variances, label, by, slopes);
+    stacker.step(gain, variances[0], slopes[0], h);
+  }
+
+  PQR_ALWAYS_INLINE static double mixed_by(const std::array<double, experts>& shares,
+                                           const double* values) {
+    return sum_of(read_as<Four>(shares.data()) * read_as<Four>(values) +
+                  read_as<Four>(shares.data() + 4) * read_as<Four>(values + 4));
+  }
+
+  PQR_ALWAYS_INLINE void mix_log(Mixed& mixed) const {
+    by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
+      const Four p = read_as<Four>(mixed.links + k);
+      write(mixed.values + k, clamped(p, pqr::all(edge), pqr::all(1.0 - edge)));
+    });
+    mixed.bayes() = mixed_by(shares_, mixed.values);
+    const double centre = log_of(mixed.bayes() / (1.0 - mixed.bayes()));
+    by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
+      const Four m = read_as<Four>(mixed.margins + k);
+      write(mixed.inputs + k, clamped(m, pqr::all(-reach), pqr::all(reach)) - centre);
+    });
+    mixed.inputs[experts] = std::clamp(centre, -reach, reach);
+    const Four margin = pqr::all(centre + stacker.margin(mixed.inputs));
+    const Four link = sigmoid_of(margin);
+    write(mixed.margins + experts, margin);
+    write(mixed.links + experts, link);
+    mixed.stacked() = std::clamp(link[0], edge, 1.0 - edge);
+    mixed.final() = (1.0 - stacked_share_) * mixed.bayes() + stacked_share_ * mixed.stacked();
+    mixed.margin = log_of(mixed.final() / (1.0 - mixed.final()));
+  }
+
+  PQR_ALWAYS_INLINE void mix_squared(Mixed& mixed) const {
+    for (std::size_t k = 0; k < experts; ++k) {
+      mixed.values[k] = total > 0.0 ? std::clamp(mixed.margins[k], low, high) : 0.0;
+    }
+    mixed.bayes() = mixed_by(shares_, mixed.values);
+    const double centre = mixed_by(centre_, mixed.values);
+    for (std::size_t k = 0; k < experts; ++k) mixed.inputs[k] = mixed.values[k] - centre;
+    const double margin = centre + stacker.margin(mixed.inputs);
+    write(mixed.margins + experts, pqr::all(margin));
+    write(mixed.links + experts, pqr::all(margin));
+    mixed.stacked() = total > 0.0 ? std::clamp(margin, low, high) : 0.0;
+    mixed.final() = (1.0 - stacked_share_) * mixed.bayes() + stacked_share_ * mixed.stacked();
+    mixed.margin = mixed.final();
   }
 };
 

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 #include <utility>
-#include <variant>
 
 namespace pqr {
 
@@ -16,7 +14,7 @@ struct Model::Make {
     return model.linear_.make(feature, moved);
   }
   Slot<float>* pair(std::uint32_t i, std::uint32_t j, bool& moved) const {
-    return model.pair_.make(i, j, moved);
+    return model.pairs_.make(i, j, moved);
   }
 };
 
@@ -32,7 +30,7 @@ struct Model::Find {
     return found(model.linear_.find(feature));
   }
   Slot<float>* pair(std::uint32_t i, std::uint32_t j, bool&) const {
-    return found(model.pair_.find(i, j));
+    return found(model.pairs_.find(i, j));
   }
 };
 
@@ -40,319 +38,262 @@ Model::Model(const Settings& settings, const Optimizer& optimizer_,
              std::shared_ptr<const Separation> separation)
     : optimizer(optimizer_),
       settings_(settings),
-      rule_{!settings.everything_high, settings.everything_high, settings.interaction_scale},
+      rule_{settings.everything_high, settings.interaction_scale},
       separation_(std::move(separation)),
-      pair_(settings.everything_high ? Pairs::most : separation_->order(),
-            Linear::front_keys + lanes, frequent_ranks) {
+      pairs_(settings.everything_high ? Pairs::most : separation_->order(),
+             Linear::front_keys + lanes, frequent_ranks),
+      linear_(pairs_.array()) {
   if (settings.everything_high) {
     growing_ = std::make_shared<Separation>();
     for (const std::uint32_t feature : separation_->features()) growing_->append(feature);
     separation_ = growing_;
   }
-  linear_.lie_in(pair_.array());
-  pair_.resize(separation_->order());
+  pairs_.resize(separation_->order());
   for (const std::uint32_t feature : separation_->features()) {
     next_feature = std::max(next_feature, std::uint64_t{feature} + 1);
   }
 }
 
-// Asks for what row r needs, and for the slots of a row before it that are packed.
-PQR_ALWAYS_INLINE inline void Model::prefetch(const Rows& batch, std::size_t r,
-                                              Ahead& ahead) const {
-  using Where = Linear::Where;
-  const auto where = [&](std::size_t row) -> auto& {
-    return ahead.where[row % ahead.where.size()];
-  };
-  where(r) = Where::arrays;
+// Stage 1: prefetches ranks and linear slots of row r. No slot is read or made before its turn.
+PQR_ALWAYS_INLINE inline void Model::prefetch(const Rows& batch, std::size_t r) const {
+  batch.prefetch(r + stream_ahead - prefetch_ahead);
   if (r < batch.size) {
-    batch.fetch(r + streams_ahead);
     const Row row = batch[r];
-    where(r) = linear_.prefetch(row.indices, row.size);
+    linear_.prefetch(row.indices, row.size);
     if (!batch.splits) separation_->prefetch(row);
   }
-  if (r < packed_later || where(r - packed_later) != Where::packed) return;
-  const Row row = batch[r - packed_later];
-  for (std::size_t i = 0; i < row.size; ++i) linear_.prefetch_packed(row.indices[i]);
-}
-
-// The coordinates of a row in their one order: linear ones, whose numbers are features, then
-// interactions.
-PQR_ALWAYS_INLINE inline void Model::fill(Planned& planned) const {
-  Expansion& e = planned.expansion;
-  Coordinates& c = planned.coordinates;
-  const Row row = e.row;
-  c.resize(row.size + e.size());
-  copy(row.indices, row.size, c.numbers.data());
-  copy(row.values, row.size, c.x.data());
-  if (e.high > 0) e.fill(pair_.first(), c.numbers.data() + row.size, c.x.data() + row.size);
-  c.pad(Linear::front_keys);
-  const bool near = has_all_pairs(e);
-  c.array = near && linear_.front(row.indices, row.size) ? pair_.array() : nullptr;
-  if (near) return;
-  for (std::size_t b = 0; b < e.high; ++b) {
-    for (std::size_t a = 0; a <= b; ++a) pair_.prefetch(e.ranks[a], e.ranks[b]);
+  const std::size_t before = r - (prefetch_ahead - packed_ahead);
+  if (before < batch.size) {  // not so before the first row, where it wraps around
+    const Row row = batch[before];
+    linear_.prefetch_packed(row.indices, row.size);
   }
 }
 
-PQR_ALWAYS_INLINE inline void Model::plan(const Rows& batch, std::size_t r,
-                                          Planned& planned) const {
+// Whether all slots of a row lie in the array, so that they never move.
+PQR_ALWAYS_INLINE inline bool Model::is_in_array(const Planned& planned) const {
+  const bool pairs = planned.high == 0 || pairs_.has_all(planned.ranks[planned.high - 1]);
+  return pairs && linear_.front(planned.row.indices, planned.row.size);
+}
+
+PQR_ALWAYS_INLINE inline void Model::list(Planned& planned) const {
+  planned.list(rule_, Linear::front_keys, pairs_.first());
+  planned.coordinates.array = is_in_array(planned) ? pairs_.array() : nullptr;
+}
+
+// Stage 2: splits row r and lists its coordinates. Returns those whose slots are not yet
+// prefetched.
+PQR_ALWAYS_INLINE inline Upcoming Model::plan(const Rows& batch, std::size_t r,
+                                              Planned& planned) const {
+  if (r >= batch.size) return {};
   if (is_linear()) {
-    planned.expansion.row = batch[r];
+    planned.take(batch[r], {});
   } else if (batch.splits) {
-    planned.expansion.expand(batch[r], batch.splits[r], rule_);
+    planned.take(batch[r], batch.splits[r]);
   } else {
-    planned.expansion.expand(batch[r], *separation_, rule_);
+    planned.split(batch[r], *separation_, settings_.everything_high);
   }
-  fill(planned);
-}
-
-// What the first rows have done for them before the turn of the first one,
-[[gnu::noinline]] void Model::begin(std::size_t rows_ahead, const Rows& batch, Ahead& ahead) const {
-  vectorised(avx2_, [&, this](auto) PQR_ALWAYS_INLINE {
-    for (std::size_t r = 0; r < features_ahead; ++r) prefetch(batch, r, ahead);
-    const std::size_t planned = std::min(rows_ahead, batch.size);
-    for (std::size_t r = 0; r < planned; ++r) plan(batch, r, ahead.row(r));
-  });
-}
-
-// and what all others have in the turn of row r. Returns what is to be asked for then.
-PQR_ALWAYS_INLINE inline Coming Model::prepare(std::size_t rows_ahead, const Rows& batch,
-                                               std::size_t r, Ahead& ahead) const {
-  prefetch(batch, r + features_ahead, ahead);
-  if (r + rows_ahead >= batch.size) return {};
-  Planned& planned = ahead.row(r + rows_ahead);
-  plan(batch, r + rows_ahead, planned);
-  return rows_ahead > 0 ? planned.coming() : Coming{};
-}
-
-// Visits rows in order, with memory on its way for those ahead, until a visit
-// returns false. Returns how many returned true.
-template <class Visit>
-PQR_ALWAYS_INLINE inline std::size_t Model::each_row(std::size_t rows_ahead, const Rows& batch,
-                                                     Ahead& ahead, Visit visit) const {
-  begin(rows_ahead, batch, ahead);
-  for (std::size_t r = 0; r < batch.size; ++r) {
-    const Coming coming = prepare(rows_ahead, batch, r, ahead);
-    if (!visit(ahead.row(r), coming, r)) return r;
+  list(planned);
+  const Coordinates& c = planned.coordinates;
+  if (c.array) {
+    const std::size_t first = planned.row.size / lanes * lanes;
+    return {{c.array, c.numbers.data() + first}, c.padded() - first};
   }
-  return batch.size;
+  for (std::size_t b = 0; b < planned.high; ++b) {
+    for (std::size_t a = 0; a <= b; ++a) pairs_.prefetch(planned.ranks[a], planned.ranks[b]);
+  }
+  return {};
 }
 
-// Finds what does not lie in the array, or may still move there. Where a table has moved, its slots
-// are looked for again.
+// Stage 3: finds the slots that do not lie in the array, or makes them. Where a table has moved,
+// its slots are looked up again.
 template <class Which>
-PQR_ALWAYS_INLINE inline void Model::collect(Planned& planned, Which slots) const {
+PQR_ALWAYS_INLINE inline void Model::locate(Planned& planned, Which which) const {
   Coordinates& c = planned.coordinates;
   if (c.array) return;
-  const Expansion& e = planned.expansion;
-  const Row row = e.row;
-  c.pad_places();
+  c.pad_slots();
   for (bool moved = true; moved;) {
     moved = false;
-    for (std::size_t i = 0; i < row.size; ++i) {
-      c.places[i] = slots.linear(row.indices[i], moved);
+    Slot<float>** slot = c.slots.data();
+    for (std::size_t i = 0; i < planned.row.size; ++i) {
+      *slot++ = which.linear(planned.row.indices[i], moved);
     }
-  }
-  if (has_all_pairs(e)) {
-    const Near at{pair_.array(), c.numbers.data()};
-    for (std::size_t i = row.size; i < c.size(); ++i) c.places[i] = at(i);
-    return;
-  }
-  for (bool moved = true; moved;) {
-    moved = false;
-    Slot<float>** place = c.places.data() + row.size;
-    for (std::size_t b = 0; b < e.high; ++b) {
-      *place++ = slots.pair(e.ranks[b], e.ranks[b], moved);
-      for (std::size_t a = 0; a < b; ++a) *place++ = slots.pair(e.ranks[a], e.ranks[b], moved);
+    for (std::size_t b = 0; b < planned.high; ++b) {
+      const std::uint32_t j = planned.ranks[b];
+      *slot++ = which.pair(j, j, moved);
+      for (std::size_t a = 0; a < b; ++a) *slot++ = which.pair(planned.ranks[a], j, moved);
     }
   }
 }
 
-// Says which block each coordinate is in, for an optimizer that wants to know.
-template <class Optimizer>
-PQR_ALWAYS_INLINE inline void Model::name_blocks(Planned& planned) const {
-  if constexpr (Optimizer::by_block) {
-    Coordinates& c = planned.coordinates;
-    const std::size_t linear = planned.expansion.row.size, high = planned.expansion.high;
-    c.blocks.assign(with_room(c.size()), static_cast<std::uint32_t>(Block::linear));
-    std::fill(c.blocks.data() + linear, c.blocks.data() + c.size(),
-              static_cast<std::uint32_t>(Block::pair));
-    for (std::size_t b = 0; b < high; ++b) {
-      c.blocks[linear + b * (b + 1) / 2] = static_cast<std::uint32_t>(own());
-    }
-  }
-}
-
-// The margin. Slots and weights go into `weighed` if it `keeps` them.
-template <bool keeps, class Machine, class Optimizer>
-PQR_ALWAYS_INLINE inline double Model::weigh(Machine machine, const Optimizer& chosen,
-                                             const Coordinates& c, Coming coming,
-                                             Weighed* weighed) const {
-  const double sum = vectorised(machine, [&](auto at_a_time) PQR_ALWAYS_INLINE {
-    Sum<at_a_time> found;
-    c.with_places([&](auto at) PQR_ALWAYS_INLINE {
-      weigh_slots<keeps>(rules_of(chosen, c), at, c.x.data(), c.padded(), weighed, found, coming);
-    });
-    return found.total();
+// Stage 4: the margin. Slots and weights go into `weighed` if it `keeps` them.
+template <bool keeps, std::size_t width, class Optimizer>
+PQR_ALWAYS_INLINE inline double Model::weigh(const Optimizer& chosen, const Planned& planned,
+                                             Upcoming upcoming, Weighed* weighed) const {
+  const Coordinates& c = planned.coordinates;
+  const auto rule = chosen.template at<float>(Block::linear);
+  double sum = 0.0;
+  c.with_slots([&](auto at) PQR_ALWAYS_INLINE {
+    sum = weigh_slots<keeps, width>(rule, at, c.x.data(), c.padded(), weighed, upcoming);
   });
   return settings_.bias ? chosen.template at<double>(Block::bias).weight(bias) + sum : sum;
 }
 
-// What no coordinate of a row exceeds, for each feature that it has.
-PQR_ALWAYS_INLINE inline double Model::largest_coordinate(const Rows& batch) const {
+// A bound for coordinates of a batch: the product of two values, divided by the features of a row.
+PQR_ALWAYS_INLINE inline double Model::largest_product(const Rows& batch) const {
   const std::int64_t first = batch.indptr[0], last = batch.indptr[batch.size];
   const double value = largest_of(batch.values + first, static_cast<std::size_t>(last - first));
   const double scale = settings_.interaction_scale > 0.0f ? settings_.interaction_scale : 1.0;
   return std::max(1.0, value) * std::max(1.0, value * scale);
 }
 
-// Whether no gradient could overflow the square of a float after many rows. Where values are small,
-// as they are as a rule, no product of two and the sum of all others is large.
-PQR_ALWAYS_INLINE inline bool Model::has_gradient(const Planned& planned, double slope) const {
-  constexpr float largest_gradient = 1e15f;
+// Whether no gradient is NaN, or could overflow the square of a float after many rows. A bound for
+// all rows of the batch nearly always says so.
+PQR_ALWAYS_INLINE inline bool Model::has_small_gradients(const Planned& planned,
+                                                         double slope) const {
+  constexpr double largest_gradient = 1e15;
   const double size = std::fabs(slope);
-  const auto features = static_cast<double>(planned.expansion.row.size + 1);  // and the bias
-  if (std::max(size, 1.0) * features * ahead_.largest <= largest_gradient) return true;
+  const auto features = static_cast<double>(planned.row.size + 1);  // and the bias
+  if (std::max(size, 1.0) * features * largest_product_ <= largest_gradient) return true;
   const Coordinates& c = planned.coordinates;
   return size * std::max(1.0f, largest_of(c.x.data(), c.size())) <= largest_gradient;
 }
 
-// Multiplies every slot, at rows that the optimizer's own state determines.
-void Model::rescale(double factor) {
-  const auto multiply = [&](Slot<float>& slot) { slot.z = static_cast<float>(slot.z * factor); };
-  bias.z *= factor;
-  linear_.each(multiply);
-  pair_.each(multiply);
-}
-
-// Learns the row whose slots and weights have been weighed.
-template <class Machine, class Optimizer, class Meanwhile>
-PQR_ALWAYS_INLINE inline bool Model::step(Machine machine, Optimizer& chosen,
-                                          const Planned& planned, Coming coming, double label,
-                                          float weight, double margin, Meanwhile meanwhile) {
-  const double slope = pqr::slope(settings_.loss, margin, label) * weight;
-  if (!has_gradient(planned, slope)) return false;
+// Stage 5: steps every slot that stage 4 has kept.
+template <std::size_t width, class Optimizer>
+PQR_ALWAYS_INLINE inline void Model::step(Optimizer& chosen, const Planned& planned,
+                                          Upcoming upcoming, double slope) {
   const Coordinates& c = planned.coordinates;
   const auto sum = [&]() PQR_ALWAYS_INLINE {
     if constexpr (Optimizer::has_sum) return sum_of_terms<Optimizer>(c) + Optimizer::term(bias.z);
     return 0.0;
   };
-  double change = -sum();
-  meanwhile();
-  vectorised(machine, [&, this](auto at_a_time) PQR_ALWAYS_INLINE {
-    c.with_places([&](auto at) PQR_ALWAYS_INLINE {
-      step_slots<at_a_time>(rules_of(chosen, c), at, c.x.data(), c.padded(), ahead_.weighed.data(),
-                            static_cast<float>(slope), coming);
-    });
+  const double before = sum();
+  const auto rule = chosen.template at<float>(Block::linear);
+  c.with_slots([&](auto at) PQR_ALWAYS_INLINE {
+    step_slots<width>(rule, at, c.x.data(), c.padded(), weighed_.data(), static_cast<float>(slope),
+                      upcoming);
   });
   if (settings_.bias) {
-    const auto always = chosen.template at<double>(Block::bias);
-    bias = always.step(bias, always.weight(bias), slope);
+    const auto of_bias = chosen.template at<double>(Block::bias);
+    bias = of_bias.step(bias, of_bias.weight(bias), slope);
   }
-  change += sum();
-  const double factor = chosen.end_row(change);
+  const double factor = chosen.end_row(sum() - before);
   if (factor != 1.0) rescale(factor);
-  const Row& row = planned.expansion.row;
-  if (row.size > 0) {
-    const std::uint64_t last = row.indices[row.size - 1];
+  if (planned.row.size > 0) {
+    const std::uint64_t last = planned.row.indices[planned.row.size - 1];
     next_feature = std::max(next_feature, last + 1);
   }
   ++rows;
-  return true;
 }
 
-template <class Machine, class Optimizer>
-PQR_ALWAYS_INLINE inline double Model::margin_row(Machine machine, const Optimizer& chosen,
-                                                  Planned& planned, Coming coming) const {
-  collect(planned, Find{*this});
-  name_blocks<Optimizer>(planned);
-  return weigh<false>(machine, chosen, planned.coordinates, coming, nullptr);
+// Multiplies every slot, at rows that the optimizer's own state determines.
+void Model::rescale(double factor) {
+  const auto multiply = [=](Slot<float>* slots, std::size_t size) {
+    for (std::size_t i = 0; i < size; ++i) slots[i].z = static_cast<float>(slots[i].z * factor);
+  };
+  bias.z *= factor;
+  linear_.each_run(
+      [&](std::uint32_t, Slot<float>* slots, std::size_t size) { multiply(slots, size); });
+  pairs_.each_run(multiply);
 }
 
-// False, and nothing is learned, when the row would leave the range of a float.
-template <class Machine, class Optimizer, class Meanwhile>
-PQR_ALWAYS_INLINE inline bool Model::learn_row(Machine machine, Optimizer& chosen, Planned& planned,
-                                               Coming coming, double label, float weight,
-                                               double& margin, Meanwhile meanwhile) {
-  if (weight == 0.0f) {
-    meanwhile();
-    margin = margin_row(machine, chosen, planned, coming);
-    return std::isfinite(margin);
-  }
-  collect(planned, Make{*this});
-  name_blocks<Optimizer>(planned);
-  const Coordinates& c = planned.coordinates;
-  margin = weigh<true>(machine, chosen, c, coming.first(), ahead_.room(c));
-  return step(machine, chosen, planned, coming.rest(), label, weight, margin, meanwhile);
-}
-
-// QR: a row with features never learned is predicted without them; then they are
-// high, and the step is that of the whole row.
-template <class Optimizer>
-bool Model::learn_newcomers(Optimizer& chosen, Planned& planned, double label, float weight,
-                            double& margin) {
-  margin = margin_row(avx2_, chosen, planned, Coming{});
-  const Row row = planned.expansion.row;
-  const std::size_t order = growing_->order();
-  for (std::size_t i = 0; i < row.size; ++i) growing_->append(row.indices[i]);
-  pair_.resize(std::max(pair_.size(), growing_->order()));
-  planned.expansion.expand(row, *growing_, rule_);
-  fill(planned);
-  collect(planned, Make{*this});
-  name_blocks<Optimizer>(planned);
-  const Coordinates& c = planned.coordinates;
-  weigh<true>(avx2_, chosen, c, Coming{}, ahead_.room(c));
-  const bool learned = step(avx2_, chosen, planned, {}, label, weight, margin, [] {});
-  if (!learned) growing_->cut(order);
-  return learned;
-}
-
-// A row is short, and waits for its loss: what can be done for rows ahead is done meanwhile.
-template <class Machine, class Optimizer>
-PQR_ALWAYS_INLINE inline std::size_t Model::learn_linear(Machine machine, Optimizer& chosen,
-                                                         const Rows& batch, double* margins) {
-  begin(planned_ahead, batch, ahead_);
+// Visits rows in order until a visit returns false; returns how many returned true. A visit is
+// given next(), to be called once: it takes rows ahead through their first two stages, and returns
+// the slots of one of them that are to be prefetched.
+template <class Visit>
+PQR_ALWAYS_INLINE inline std::size_t Model::each_row(std::size_t plan_ahead, const Rows& batch,
+                                                     Ahead& ahead, Visit visit) const {
+  for (std::size_t r = 0; r < prefetch_ahead; ++r) prefetch(batch, r);
+  for (std::size_t r = 0; r < plan_ahead; ++r) plan(batch, r, ahead[r]);
   for (std::size_t r = 0; r < batch.size; ++r) {
-    const auto meanwhile = [&]() PQR_ALWAYS_INLINE { prepare(planned_ahead, batch, r, ahead_); };
-    if (!learn_row(machine, chosen, ahead_.row(r), Coming{}, batch.labels[r], batch.weights[r],
-                   margins[r], meanwhile)) {
-      return r;
-    }
+    const auto next = [&]() PQR_ALWAYS_INLINE {
+      prefetch(batch, r + prefetch_ahead);
+      const Upcoming planned = plan(batch, r + plan_ahead, ahead[r + plan_ahead]);
+      return plan_ahead > 0 ? planned : Upcoming{};  // row r itself is too late
+    };
+    if (!visit(ahead[r], r, next)) return r;
   }
   return batch.size;
 }
 
+template <std::size_t width, class Optimizer>
+PQR_ALWAYS_INLINE inline double Model::margin_row(const Optimizer& chosen, Planned& planned,
+                                                  Upcoming upcoming) const {
+  locate(planned, Find{*this});
+  return weigh<false, width>(chosen, planned, upcoming, nullptr);
+}
+
+// QR: features that a row is the first to bring are high from then on.
+void Model::append_new_features(Planned& planned) {
+  const Row row = planned.row;
+  for (std::size_t i = 0; i < row.size; ++i) growing_->append(row.indices[i]);
+  pairs_.resize(std::max(pairs_.order(), growing_->order()));
+  planned.split(row, *growing_, true);
+  list(planned);
+}
+
+// False, and nothing is learned, when the row would leave the range of a float.
+template <std::size_t width, class Optimizer, class Next>
+PQR_ALWAYS_INLINE inline bool Model::learn_row(Optimizer& chosen, Planned& planned, double label,
+                                               float weight, double& margin, Next next) {
+  // A row of a linear model is short, and waits for its slope: rows ahead are planned meanwhile.
+  const bool plans_late = is_linear();
+  const Upcoming upcoming = plans_late ? Upcoming{} : next();
+  if (weight == 0.0f) {
+    if (plans_late) next();
+    margin = margin_row<width>(chosen, planned, upcoming);
+    return std::isfinite(margin);
+  }
+  // QR predicts a row without its new features, then learns all of it.
+  const std::size_t order = separation_->order();
+  const bool has_new_features = planned.left_out > 0;
+  if (has_new_features) {
+    margin = margin_row<width>(chosen, planned, {});
+    append_new_features(planned);
+  }
+  locate(planned, Make{*this});
+  const Coordinates& c = planned.coordinates;
+  if (weighed_.size() < c.padded() / lanes) weighed_.resize(c.padded() / lanes);
+  const double found = weigh<true, width>(chosen, planned, upcoming.first(), weighed_.data());
+  if (!has_new_features) margin = found;
+  const double slope = pqr::slope(settings_.loss, margin, label) * weight;
+  if (plans_late) next();
+  const bool learns = has_small_gradients(planned, slope);
+  if (learns) {
+    step<width>(chosen, planned, upcoming.rest(), slope);
+  } else if (has_new_features) {
+    growing_->cut(order);
+  }
+  return learns;
+}
+
 template <class Optimizer>
 std::size_t Model::learn_with(Optimizer& chosen, const Rows& batch, double* margins) {
-  return vectorised(avx2_, [&, this](auto machine) PQR_ALWAYS_INLINE {
-    ahead_.largest = largest_coordinate(batch);
-    if (is_linear()) return learn_linear(machine, chosen, batch, margins);
-    const auto learn_one = [&](Planned& row, Coming coming, std::size_t r) PQR_ALWAYS_INLINE {
-      const double label = batch.labels[r];
-      const float weight = batch.weights[r];
-      if (row.expansion.ignored > 0 && weight != 0.0f) {
-        return learn_newcomers(chosen, row, label, weight, margins[r]);
-      }
-      return learn_row(machine, chosen, row, coming, label, weight, margins[r], [] {});
-    };
+  return vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
+    largest_product_ = largest_product(batch);
     // In QR a row may bring new ranks, so a later row cannot be split before its turn.
-    const std::size_t rows_ahead = settings_.everything_high ? 0 : planned_ahead;
-    return each_row(rows_ahead, batch, ahead_, learn_one);
+    const std::size_t plan_ahead = settings_.everything_high ? 0 : learn_ahead;
+    return each_row(
+        plan_ahead, batch, ahead_, [&](Planned& row, std::size_t r, auto next) PQR_ALWAYS_INLINE {
+          return learn_row<width>(chosen, row, batch.labels[r], batch.weights[r], margins[r], next);
+        });
   });
 }
 
 std::size_t Model::learn(const Rows& batch, double* margins) {
+  linear_.enlarge_front(rows);
   return with_optimizer(optimizer,
                         [&](auto& chosen) { return learn_with(chosen, batch, margins); });
 }
 
 std::size_t Model::margin(const Rows& batch, double* margins) const {
   return with_optimizer(optimizer, [&](const auto& chosen) {
-    return vectorised(avx2_, [&, this](auto machine) PQR_ALWAYS_INLINE {
+    return vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
       Ahead ahead;
-      return each_row(predicted_ahead, batch, ahead,
-                      [&](Planned& row, Coming coming, std::size_t r) PQR_ALWAYS_INLINE {
-                        margins[r] = margin_row(machine, chosen, row, coming);
+      return each_row(predict_ahead, batch, ahead,
+                      [&](Planned& row, std::size_t r, auto next) PQR_ALWAYS_INLINE {
+                        const Upcoming upcoming = next();
+                        margins[r] = margin_row<width>(chosen, row, upcoming);
                         return std::isfinite(margins[r]);
                       });
     });

@@ -8,13 +8,12 @@
 #include <memory>
 #include <vector>
 
-#include "coordinates.hpp"
 #include "expand.hpp"
 #include "frozen.hpp"
 #include "kernel.hpp"
 #include "loss.hpp"
-#include "memory.hpp"
 #include "optim.hpp"
+#include "pages.hpp"
 #include "pairs.hpp"
 #include "row.hpp"
 #include "separation.hpp"
@@ -57,10 +56,10 @@ class Model {
   // Returns how many rows have a finite margin, from the first one on.
   std::size_t margin(const Rows& batch, double* margins) const;
 
-  // About how many weights it takes to predict a batch, and a copy of all weights, if so many are
-  // asked for that making it pays.
-  std::size_t weights_asked(const Rows& batch) const;
-  std::shared_ptr<const Frozen> freeze(std::size_t asked) const;
+  // About how many weights it takes to predict a batch, and a copy of all weights if predicting so
+  // many pays for it.
+  std::size_t weights_in(const Rows& batch) const;
+  std::shared_ptr<const Frozen> freeze(std::size_t predicted) const;
 
   BlockState state(Block block) const;             // of all blocks but pairs
   std::vector<std::uint32_t> pair_counts() const;  // of each rank j
@@ -79,15 +78,6 @@ class Model {
 
   std::size_t nonzeros(Block block) const;
 
-  // An array for the slots of a model of that order, whose memory is made ready from now on, and
-  // the bytes that it soon takes. After the first row, one that comes is left alone.
-  using Slots = Stretch<Slot<float>>;
-  static Slots ready(std::size_t order) { return Pairs::ready(order, Linear::front_keys + lanes); }
-  static std::size_t soon(std::size_t order) { return Pairs::soon(order); }
-  void use(Slots& ready) {
-    if (linear_.is_new() && pair_.use(ready)) linear_.lie_in(pair_.array());
-  }
-
   Slot<double> bias;
   double bias_weight() const;
   Optimizer optimizer;             // with its global scalars
@@ -101,38 +91,17 @@ class Model {
   using Linear = Table<Slot<float>>;
   using Pairs = PairTable<Slot<float>>;
 
-  // A row shortly before its turn: its coordinates, and where those are that never move.
-  struct Planned {
-    Expansion expansion;
-    Coordinates coordinates;
+  // How many rows ahead of its turn a row goes through the first two stages. Learning prefers to
+  // plan two rows ahead, predicting one; with more, less of them stays in L1 (decision 5).
+  static constexpr std::size_t prefetch_ahead = 4;
+  static constexpr std::size_t learn_ahead = 2, predict_ahead = 1;
+  // Before that, memory has the row itself; after it, what says where packed slots are.
+  static constexpr std::size_t stream_ahead = prefetch_ahead + 8;
+  static constexpr std::size_t packed_ahead = prefetch_ahead - 1;
 
-    // Linear slots are asked for long before, slots outside of the array when the row is planned.
-    Coming coming() const {
-      const Coordinates& c = coordinates;
-      const std::size_t first = expansion.row.size / lanes * lanes;
-      if (!c.array) return {};
-      return {{c.array, c.numbers.data() + first}, c.padded() - first};
-    }
-  };
-  // How many rows ahead rows are planned, to learn or to predict them, and ranks and linear slots
-  // fetched; those slots that are packed a little later, once their groups are there; pairs when a
-  // row is planned, once the ranks are there. Rows themselves are fetched before all that.
-  static constexpr std::size_t planned_ahead = 2, predicted_ahead = 1;
-  static constexpr std::size_t features_ahead = 4;
-  static constexpr std::size_t packed_later = 1;
-  static constexpr std::size_t streams_ahead = 8;
   struct Ahead {
-    std::array<Planned, 4> planned;  // by row, as many as are needed and a power of two
-    std::array<Linear::Where, 8> where{};
-    std::vector<Weighed> weighed;
-    double largest = 1;  // that a coordinate of the rows can be, for each feature that a row has
-
-    Planned& row(std::size_t r) { return planned[r % planned.size()]; }
-    Weighed* room(const Coordinates& c) {
-      const std::size_t size = c.padded() / lanes;
-      if (weighed.size() < size) weighed.resize(size);
-      return weighed.data();
-    }
+    std::array<Planned, 4> rows;  // a power of two, and more than are planned at a time
+    Planned& operator[](std::size_t r) { return rows[r % rows.size()]; }
   };
 
   struct Make;  // two ways to get at slots: making those that are missing,
@@ -143,54 +112,45 @@ class Model {
   bool avx2_ = has_avx2();
 
   std::shared_ptr<const Separation> separation_;
-  std::shared_ptr<Separation> growing_;  // the same one in QR, else none
-  Pairs pair_;     // (j, j) is the shared slot of rank j, or that of its square
-  Linear linear_;  // in the array of pairs, before them, as far as its first features go
+  std::shared_ptr<Separation> growing_;  // the same one where everything is high, else none
+  Pairs pairs_;    // (j, j) is the shared slot of rank j, or that of its square
+  Linear linear_;  // its front lies in the array of pairs, before them
   Ahead ahead_;    // while rows are learned, kept for its memory
+  std::vector<Weighed> weighed_;
+  double largest_product_ = 1;  // of the batch being learned
 
-  // `machine` says whether there is AVX2, or is the Width of a vector where that is known.
-  void plan(const Rows& batch, std::size_t r, Planned& planned) const;
-  void fill(Planned& planned) const;
-  template <class Visit>
-  std::size_t each_row(std::size_t rows_ahead, const Rows& batch, Ahead& ahead, Visit visit) const;
-  void begin(std::size_t rows_ahead, const Rows& batch, Ahead& ahead) const;
-  Coming prepare(std::size_t rows_ahead, const Rows& batch, std::size_t r, Ahead& ahead) const;
-  template <class Machine, class Optimizer>
-  std::size_t learn_linear(Machine machine, Optimizer& optimizer, const Rows& batch,
-                           double* margins);
-  template <class Machine, class Optimizer, class Meanwhile>
-  bool learn_row(Machine machine, Optimizer& optimizer, Planned& planned, Coming coming,
-                 double label, float weight, double& margin, Meanwhile meanwhile);
-  template <class Optimizer>
-  bool learn_newcomers(Optimizer& optimizer, Planned& planned, double label, float weight,
-                       double& margin);
-  template <class Machine, class Optimizer>
-  double margin_row(Machine machine, const Optimizer& optimizer, Planned& planned,
-                    Coming coming) const;
-  bool has_all_pairs(const Expansion& e) const {
-    return e.high == 0 || pair_.has_all(e.ranks[e.high - 1]);
-  }
+  // The five stages of a row.
+  void prefetch(const Rows& batch, std::size_t r) const;
+  Upcoming plan(const Rows& batch, std::size_t r, Planned& planned) const;
   template <class Which>
-  void collect(Planned& planned, Which slots) const;
-  template <class Optimizer>
-  void name_blocks(Planned& planned) const;
-  template <bool keeps, class Machine, class Optimizer>
-  double weigh(Machine machine, const Optimizer& optimizer, const Coordinates& coordinates,
-               Coming coming, Weighed* weighed) const;
-  template <class Machine, class Optimizer, class Meanwhile>
-  bool step(Machine machine, Optimizer& optimizer, const Planned& planned, Coming coming,
-            double label, float weight, double margin, Meanwhile meanwhile);
-  // Which block the slots of one rank are.
+  void locate(Planned& planned, Which which) const;
+  template <bool keeps, std::size_t width, class Optimizer>
+  double weigh(const Optimizer& chosen, const Planned& planned, Upcoming upcoming,
+               Weighed* weighed) const;
+  template <std::size_t width, class Optimizer>
+  void step(Optimizer& chosen, const Planned& planned, Upcoming upcoming, double slope);
+
+  template <class Visit>
+  std::size_t each_row(std::size_t plan_ahead, const Rows& batch, Ahead& ahead, Visit visit) const;
+  template <std::size_t width, class Optimizer, class Next>
+  bool learn_row(Optimizer& chosen, Planned& planned, double label, float weight, double& margin,
+                 Next next);
+  template <std::size_t width, class Optimizer>
+  double margin_row(const Optimizer& chosen, Planned& planned, Upcoming upcoming) const;
+
+  void list(Planned& planned) const;
+  void append_new_features(Planned& planned);
+  void rescale(double factor);
+  bool is_in_array(const Planned& planned) const;
+  double largest_product(const Rows& batch) const;
+  bool has_small_gradients(const Planned& planned, double slope) const;
+  // The block that (j, j) is in.
   Block own() const { return settings_.everything_high ? Block::square : Block::shared; }
   bool is_linear() const { return separation_->order() == 0 && !settings_.everything_high; }
   template <class Visit>
   void each_slot(Block block, Visit visit) const;
   template <class Of>
   std::size_t count(Block block, Of of) const;
-  void rescale(double factor);
-  void prefetch(const Rows& batch, std::size_t r, Ahead& ahead) const;
-  double largest_coordinate(const Rows& batch) const;
-  bool has_gradient(const Planned& planned, double slope) const;
 };
 
 }  // namespace pqr

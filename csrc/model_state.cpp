@@ -47,7 +47,7 @@ void Model::each_slot(Block block, Visit visit) const {
   }
   if (block != own()) return;
   for (std::uint32_t rank = 0; rank < separation_->order(); ++rank) {
-    if (const Slot<float>* slot = pair_.find(rank, rank)) visit(rank, *slot);
+    if (const Slot<float>* slot = pairs_.find(rank, rank)) visit(rank, *slot);
   }
 }
 
@@ -71,7 +71,7 @@ std::vector<std::uint32_t> Model::pair_counts() const {
   in_halves(0, counts.size(), [&](std::size_t from, std::size_t to) {
     for (std::size_t j = from; j < to; ++j) {
       std::uint32_t count = 0;
-      pair_.each_of_row(static_cast<std::uint32_t>(j), [&](std::uint32_t, const auto& slot) {
+      pairs_.each_of_span(static_cast<std::uint32_t>(j), [&](std::uint32_t, const auto& slot) {
         count += !is_initial(slot);
         return true;
       });
@@ -93,7 +93,7 @@ PairState Model::pairs(std::size_t first, std::size_t size, const std::uint32_t*
       float* slots = state.slots.data() + 2 * ends[j - first];
       std::uint32_t* const end = state.ranks.data() + ends[j - first + 1];
       if (rank == end) continue;
-      pair_.each_of_row(static_cast<std::uint32_t>(j), [&](std::uint32_t i, const auto& slot) {
+      pairs_.each_of_span(static_cast<std::uint32_t>(j), [&](std::uint32_t i, const auto& slot) {
         *rank = i;
         std::memcpy(slots, &slot, sizeof slot);
         const bool used = !is_initial(slot);
@@ -116,7 +116,7 @@ std::size_t Model::count(Block block, Of of) const {
     linear_.each_run(
         [&](std::uint32_t, const Slot<float>* slots, std::size_t size) { add(slots, size); });
   } else if (block == Block::pair) {
-    pair_.each_run(add);
+    pairs_.each_run(add);
     count -= this->count(own(), of);
   } else {
     each_slot(block, [&](std::uint32_t, const Slot<float>& slot) { add(&slot, 1); });
@@ -140,7 +140,7 @@ bool Model::restore(Block block, const std::uint32_t* keys, const float* slots, 
     for (std::size_t n = 0; n < size; ++n) *linear_.make(keys[n], moved) = slot(n);
   } else {
     if (!rises(keys, size, block == own() ? separation_->order() : 0)) return false;
-    for (std::size_t n = 0; n < size; ++n) *pair_.make(keys[n], keys[n], moved) = slot(n);
+    for (std::size_t n = 0; n < size; ++n) *pairs_.make(keys[n], keys[n], moved) = slot(n);
   }
   return true;
 }
@@ -152,7 +152,7 @@ bool Model::restore_pairs(const std::uint32_t* counts, const std::uint32_t* rank
     const std::size_t size = counts[j];
     if (!rises(ranks, size, j)) return false;
     for (std::size_t n = 0; n < size; ++n) {
-      *pair_.make(ranks[n], j, moved) = {slots[2 * n], slots[2 * n + 1]};
+      *pairs_.make(ranks[n], j, moved) = {slots[2 * n], slots[2 * n + 1]};
     }
     ranks += size;
     slots += 2 * size;
@@ -191,16 +191,16 @@ Slot<double> Model::bias_slot(double weight, double n) const {
   });
 }
 
-std::size_t Model::weights_asked(const Rows& batch) const {
+std::size_t Model::weights_in(const Rows& batch) const {
   const auto entries = static_cast<std::size_t>(batch.indptr[batch.size] - batch.indptr[0]);
   if (is_linear() || entries == 0) return entries;
   return entries * std::max<std::size_t>(1, entries / batch.size / 2);  // most are pairs
 }
 
-std::shared_ptr<const Frozen> Model::freeze(std::size_t asked) const {
+std::shared_ptr<const Frozen> Model::freeze(std::size_t predicted) const {
   constexpr std::size_t worth = 4;  // predictions of a weight
   const std::size_t order = separation_->order(), size = Frozen::size(next_feature, order);
-  if (settings_.everything_high || size > std::min(Frozen::most, asked / worth)) return {};
+  if (settings_.everything_high || size > std::min(Frozen::most, predicted / worth)) return {};
   const auto made =
       std::make_shared<Frozen>(next_feature, separation_, rule_, bias_weight(), avx2_);
   Frozen& frozen = *made;
@@ -214,18 +214,18 @@ std::shared_ptr<const Frozen> Model::freeze(std::size_t asked) const {
     });
     in_halves(0, order, [&](std::size_t from, std::size_t to) {
       for (auto j = static_cast<std::uint32_t>(from); j < to; ++j) {
-        float* const weights = frozen.interactions(j);
-        const Slot<float>* const row = pair_.row(j);
+        float* const weights = frozen.span(j);
+        const Slot<float>* const row = pairs_.span(j);
         if (row) {
           weigh_all(avx2_, pair, row, j + 1, weights);
         } else {
           std::fill_n(weights, j + 1, 0.0f);
-          pair_.each_of_row(j, [&](std::uint32_t i, const Slot<float>& slot) {
+          pairs_.each_of_span(j, [&](std::uint32_t i, const Slot<float>& slot) {
             weights[i + 1] = pair.weight(slot);
             return true;
           });
         }
-        if (const Slot<float>* slot = pair_.find(j, j)) weights[0] = own.weight(*slot);
+        if (const Slot<float>* slot = pairs_.find(j, j)) weights[0] = own.weight(*slot);
       }
     });
   });

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "memory.hpp"
+#include "prefetch.hpp"
 #include "table.hpp"
 
 namespace pqr {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "avx2.hpp"
+#include "lanes.hpp"
 #include "number.hpp"
 
 #ifdef PQR_AVX2

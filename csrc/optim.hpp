@@ -3,8 +3,7 @@
 // no loop and no row here. An optimizer declares
 //   name, rates    what it is called, and its settings by name, in order
 //   scalars        the names of its global scalars; get() and set() read and restore them
-//   at<Real>(b)    the rule of a coordinate in block b; `by_block` says whether it differs between
-//                  blocks other than the bias
+//   at<Real>(b)    the rule of a coordinate in block b: one for the bias, one for all others
 //   has_sum, term  what it sums over the slots of a row, before and after the step
 //   end_row        what happens after a row, given how much that sum has grown; the factor by which
 //                  all slots are to be multiplied now, as a rule 1
@@ -21,7 +20,6 @@
 #include <type_traits>
 #include <variant>
 
-#include "avx2.hpp"
 #include "lanes.hpp"
 
 namespace pqr {
@@ -107,7 +105,7 @@ class Ftrl {
   static constexpr const char* name = "ftrl";
   static constexpr std::array rates{"alpha", "beta", "l1", "l2"};
   static constexpr std::array<const char*, 0> scalars{};
-  static constexpr bool by_block = false, has_sum = false;
+  static constexpr bool has_sum = false;
 
   explicit Ftrl(const std::array<double, rates.size()>& given)
       : rules_{rule<float>(given), rule<double>(given)} {}
@@ -138,7 +136,7 @@ class Ftrl {
 // the squared norm of that is kept.
 class SummedOptimizer {
  public:
-  static constexpr bool by_block = false, has_sum = true;
+  static constexpr bool has_sum = true;
   virtual ~SummedOptimizer() = default;
 
   template <class Real>

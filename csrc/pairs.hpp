@@ -7,19 +7,20 @@
 #include <utility>
 #include <vector>
 
-#include "avx2.hpp"
 #include "hash.hpp"
-#include "memory.hpp"
+#include "lanes.hpp"
+#include "pages.hpp"
+#include "prefetch.hpp"
 
 namespace pqr {
 
-// All pairs of ranks are numbered row by row: row j has (j, j), then (0, j) to (j - 1, j), and is
-// filled up to a multiple of eight, so that rows of eight ranks in turn are as long, and slots of
-// eight bytes start a cache line in each. The number of (j, j), of one rank or of a vector of them.
-// Always inlined: code for AVX2 passes a vector in a register, where a function for any machine
-// would look for it in memory.
+// The pairs of rank j form span j: (j, j), then (0, j) to (j - 1, j). All pairs are numbered span
+// by span. Spans are padded to a multiple of eight, so that those of eight ranks in turn are as
+// long, and slots of eight bytes start a cache line in each. This is the number of (j, j), for one
+// rank or a vector of them. Always inlined: code for AVX2 passes a vector in a register, where a
+// function for any machine would look for it in memory.
 template <class Ranks>
-PQR_ALWAYS_INLINE constexpr Ranks row_start(Ranks j) {
+PQR_ALWAYS_INLINE constexpr Ranks span_start(Ranks j) {
   const Ranks eights = j >> 3;
   return ((eights + 1) * (j - (eights << 2))) << 3;
 }
@@ -27,7 +28,7 @@ PQR_ALWAYS_INLINE constexpr Ranks row_start(Ranks j) {
 // How many ranks have at most so many pairs, if their numbers are to have 32 bits.
 constexpr std::uint32_t ranks_within(std::size_t pairs) {
   std::uint32_t ranks = 1u << 16;
-  while (row_start<std::size_t>(ranks) > pairs) ranks -= 8;
+  while (span_start<std::size_t>(ranks) > pairs) ranks -= 8;
   return ranks;
 }
 
@@ -37,78 +38,57 @@ struct DenseRanks {
   std::uint32_t at_once, soon;
 };
 
-// Where ranks come by frequency, rank 0 first.
+// Where rank 0 is the most frequent: arrays of 67 MB at once, of 268 MB soon (decision 5).
 constexpr DenseRanks frequent_ranks{4096, 8192};
 
-// Rows of ranks that are near each other form a block. While few of its pairs have been met, each
-// row of a block is a hash table: memory follows what was seen. Then all of the block lies in an
-// array, in which the place of a pair follows from its number, and never moves. Other values may
-// lie before the pairs. T{} is all zeros.
+// Spans of 256 ranks form a band. While few of its pairs have been met, each span of a band is a
+// hash table: memory follows what was seen. Then the whole band lies in an array, in which the
+// place of a pair follows from its number, and never moves. Other values may lie before the pairs.
+// T{} is all zeros.
 template <class T>
 class PairTable {
-  static constexpr std::uint32_t block_rows = 256;
+  static constexpr std::uint32_t band_ranks = 256;
 
  public:
-  // Ranks that the array has room for: 17 GB of addresses, of which few get memory.
+  // Ranks that fit into the array: 17 GB of addresses, of which few get memory.
   static constexpr std::uint32_t most =
-      ranks_within((std::size_t{17} << 30) / sizeof(T)) / block_rows * block_rows;
+      ranks_within((std::size_t{17} << 30) / sizeof(T)) / band_ranks * band_ranks;
 
-  // Up to `ranks` have a place in the array, behind `before` other values.
+  // Up to `ranks` fit into the array, behind `before` other values.
   PairTable(std::size_t ranks, std::uint32_t before, DenseRanks dense)
-      : dense_(dense), before_(before), room_(rounded(ranks)) {
-    while (!(array_ = Stretch<T>(before_ + row_start(room_))).data() && room_ > 0) {
-      room_ = room_ / 2 / block_rows * block_rows;
+      : dense_(dense), before_(before), array_ranks_(whole_bands(ranks)) {
+    while (!(array_ = Stretch<T>(before_ + span_start(array_ranks_))).data() && array_ranks_ > 0) {
+      array_ranks_ = array_ranks_ / 2 / band_ranks * band_ranks;
     }
   }
 
-  std::size_t size() const { return rows_.size(); }
+  std::size_t order() const { return spans_.size(); }
   void resize(std::size_t order) {
-    rows_.resize(order);
-    blocks_.resize((order + block_rows - 1) / block_rows);
-  }
-
-  // The bytes that the array soon takes, where there are many pairs.
-  static std::size_t soon(std::size_t order, DenseRanks dense = frequent_ranks) {
-    return row_start(std::min<std::size_t>(order, dense.soon)) * sizeof(T);
-  }
-
-  // The array of such a table, touched from now on if that is worth a thread.
-  static Stretch<T> ready(std::size_t ranks, std::uint32_t before,
-                          DenseRanks dense = frequent_ranks) {
-    Stretch<T> array(before + row_start(rounded(ranks)));
-    const std::size_t bytes = soon(ranks, dense);
-    if (array.data() && bytes >= worth_touching) array.touch(before, before + bytes / sizeof(T));
-    return array;
-  }
-
-  // Takes an array that was made ready, if nothing lies in its own. Says whether it did.
-  bool use(Stretch<T>& ready) {
-    if (taken_ > 0 || ready.size() < before_ + row_start(room_)) return false;
-    array_ = std::move(ready);
-    touched_ = dense_.soon;
-    return true;
+    spans_.resize(order);
+    bands_.resize((order + band_ranks - 1) / band_ranks);
   }
 
   // The array, or null if there is none; the number of the first pair there; whether all pairs of
   // ranks up to this one lie there.
   T* array() const { return array_.data(); }
   std::uint32_t first() const { return before_; }
-  bool has_all(std::uint32_t j) const { return j < in_array_; }
+  bool has_all(std::uint32_t j) const { return j < dense_end_; }
 
-  // Row j, if it lies in the array: that of j itself, then those of smaller ranks.
-  T* row(std::uint32_t j) const {
-    return blocks_[j / block_rows].is_array ? pairs() + row_start<std::size_t>(j) : nullptr;
+  // Span j if it lies in the array, else null.
+  T* span(std::uint32_t j) const {
+    return bands_[j / band_ranks].is_array ? pairs() + span_start<std::size_t>(j) : nullptr;
   }
 
   const T* find(std::uint32_t i, std::uint32_t j) const {
-    const T* const values = row(j);
-    return values ? values + within(i, j) : rows_[j].find(i);
+    const T* const values = span(j);
+    return values ? values + within(i, j) : spans_[j].find(i);
   }
 
-  // The pairs of rank j with smaller ones, of which many are sought.
-  class Row {
+  // The same for many pairs i < j of one span.
+  class Span {
    public:
-    Row(const PairTable& table, std::uint32_t j) : values_(table.row(j)), hashed_(table.rows_[j]) {}
+    Span(const PairTable& table, std::uint32_t j)
+        : values_(table.span(j)), hashed_(table.spans_[j]) {}
     const T* find(std::uint32_t i) const { return values_ ? values_ + i + 1 : hashed_.find(i); }
     void prefetch(std::uint32_t i) const {
       if (values_) {
@@ -125,47 +105,41 @@ class PairTable {
 
   // Finds or makes. `moved` turns true when pointers to values outside of the array are void.
   T* make(std::uint32_t i, std::uint32_t j, bool& moved) {
-    T* const values = row(j);
+    T* const values = span(j);
     if (values) return values + within(i, j);
-    T* const found = rows_[j].find(i);
+    T* const found = spans_[j].find(i);
     return found ? found : add(i, j, moved);
   }
 
   void prefetch(std::uint32_t i, std::uint32_t j) const {
-    if (const T* const values = row(j)) {
+    if (const T* const values = span(j)) {
       fetch_value(values + within(i, j));
     } else {
-      rows_[j].prefetch(i);
+      spans_[j].prefetch(i);
     }
   }
 
-  // In no order.
-  template <class Visit>
-  void each(Visit visit) const {
-    each_run([&](T* values, std::size_t size) { std::for_each(values, values + size, visit); });
-  }
-
-  // Those that lie side by side at a time.
+  // Calls visit(values, count) for values that lie side by side, in no order.
   template <class Visit>
   void each_run(Visit visit) const {
-    for (std::size_t b = 0; b < blocks_.size(); ++b) {
-      if (blocks_[b].is_array) visit(pairs() + start_of(b), start_of(b + 1) - start_of(b));
+    for (std::size_t b = 0; b < bands_.size(); ++b) {
+      if (bands_[b].is_array) visit(pairs() + start_of(b), start_of(b + 1) - start_of(b));
     }
-    for (const HashTable<T>& row : rows_) {
-      row.each([&](std::uint32_t, T& value) { visit(&value, std::size_t{1}); });
+    for (const HashTable<T>& span : spans_) {
+      span.each([&](std::uint32_t, T& value) { visit(&value, std::size_t{1}); });
     }
   }
 
-  // Those of pairs i < j of row j in order of i, until a visit returns false.
+  // Calls visit(i, value) for pairs i < j of span j in order of i, until a visit returns false.
   template <class Visit>
-  void each_of_row(std::uint32_t j, Visit visit) const {
-    if (const T* const values = row(j)) {
+  void each_of_span(std::uint32_t j, Visit visit) const {
+    if (const T* const values = span(j)) {
       for (std::uint32_t i = 0; i < j && visit(i, values[within(i, j)]); ++i) {
       }
       return;
     }
     std::vector<std::pair<std::uint32_t, const T*>> sorted;
-    rows_[j].each([&](std::uint32_t i, const T& value) {
+    spans_[j].each([&](std::uint32_t i, const T& value) {
       if (i != j) sorted.emplace_back(i, &value);
     });
     std::sort(sorted.begin(), sorted.end());  // ranks differ
@@ -175,85 +149,61 @@ class PairTable {
   }
 
  private:
-  // How many pairs of a block may be hashed before it becomes an array: none of ranks that are
-  // dense at once, few of those that soon are if their memory is at hand, then as many as take an
-  // eighth of the array's memory.
-  static constexpr std::size_t one_in_some = 64, one_in_many = 16;
-  static constexpr std::size_t worth_touching = std::size_t{32} << 20;
-
-  struct Block {
+  struct Band {
     bool is_array = false;
-    std::size_t hashed = 0;  // values in the tables of its rows
+    std::size_t hashed = 0;  // values in the tables of its spans
   };
 
   DenseRanks dense_;
   std::uint32_t before_;
-  std::size_t room_;            // ranks that the array has room for
-  std::size_t taken_ = 0;       // values of blocks that are in the array
-  std::size_t touched_ = 0;     // ranks up to which somebody touches the array
-  std::uint32_t in_array_ = 0;  // all smaller ranks are there
+  std::size_t array_ranks_;      // that fit into the array
+  std::uint32_t dense_end_ = 0;  // all smaller ranks lie in the array
   Stretch<T> array_;
-  std::vector<Block> blocks_;
-  std::vector<HashTable<T>> rows_;  // empty, where the block is in the array
+  std::vector<Band> bands_;
+  std::vector<HashTable<T>> spans_;  // empty, where the band is an array
 
   T* pairs() const { return array_.data() + before_; }
 
-  // Ranks, to whole blocks.
-  static std::size_t rounded(std::size_t ranks) {
-    return (std::min<std::size_t>(ranks, most) + block_rows - 1) / block_rows * block_rows;
+  static std::size_t whole_bands(std::size_t ranks) {
+    return (std::min<std::size_t>(ranks, most) + band_ranks - 1) / band_ranks * band_ranks;
   }
-  static std::size_t start_of(std::size_t block) { return row_start(block * block_rows); }
+  static std::size_t start_of(std::size_t band) { return span_start(band * band_ranks); }
   static std::uint32_t within(std::uint32_t i, std::uint32_t j) { return i == j ? 0 : i + 1; }
+  bool is_array(std::size_t band) const { return band < bands_.size() && bands_[band].is_array; }
 
-  std::size_t may_hash(std::uint32_t block) const {
-    const std::uint32_t j = block * block_rows;
+  // How many pairs of a band may be hashed before it becomes an array: none of ranks that are dense
+  // at once, few of those that soon are, then as many as take an eighth of the array's memory.
+  std::size_t may_hash(std::uint32_t band) const {
+    const std::uint32_t j = band * band_ranks;
     if (j < dense_.at_once) return 0;
-    const bool soon = j < dense_.soon && !array_.is_being_touched(before_ + start_of(block + 1));
-    return (start_of(block + 1) - start_of(block)) / (soon ? one_in_some : one_in_many);
+    return (start_of(band + 1) - start_of(band)) / (j < dense_.soon ? 64 : 16);
   }
 
   // A pair that is not there.
   [[gnu::noinline]] T* add(std::uint32_t i, std::uint32_t j, bool& moved) {
-    const std::uint32_t block = j / block_rows;
-    if (blocks_[block].hashed < may_hash(block) || !take(block)) {
-      ++blocks_[block].hashed;
-      return rows_[j].make(i, moved);
+    const std::uint32_t band = j / band_ranks;
+    if (bands_[band].hashed < may_hash(band) || (band + 1) * band_ranks > array_ranks_) {
+      ++bands_[band].hashed;
+      return spans_[j].make(i, moved);
     }
+    move_to_array(band);
     moved = true;
-    return row(j) + within(i, j);
+    return span(j) + within(i, j);
   }
 
-  // Puts a block into the array. False if there is no room for it.
-  bool take(std::uint32_t block) {
-    if ((block + 1) * block_rows > room_) return false;
-    touch_soon(block);
-    const auto is_array = [&](std::size_t b) { return b < blocks_.size() && blocks_[b].is_array; };
-    const std::size_t from = (before_ + start_of(block)) * sizeof(T);
-    const std::size_t to = (before_ + start_of(block + 1)) * sizeof(T);
-    // A page that is shared with a neighbour is large if both are in the array.
-    array_.prefer_large(block > 0 && is_array(block - 1) ? from / large_page * large_page : from,
-                        is_array(block + 1) ? to + large_page - 1 : to);
-    blocks_[block].is_array = true;
-    const auto last =
-        static_cast<std::uint32_t>(std::min<std::size_t>((block + 1) * block_rows, size()));
-    for (std::uint32_t j = block * block_rows; j < last; ++j) {
-      T* const values = row(j);
-      rows_[j].each([&](std::uint32_t i, const T& value) { values[within(i, j)] = value; });
-      rows_[j] = HashTable<T>();
+  void move_to_array(std::uint32_t band) {
+    bands_[band].is_array = true;
+    // A page that is shared with a neighbour is large if both are arrays.
+    const std::size_t first = band > 0 && is_array(band - 1) ? band - 1 : band;
+    const std::size_t last = is_array(band + 1) ? band + 2 : band + 1;
+    array_.prefer_large(before_ + start_of(first), before_ + start_of(last));
+    const std::size_t end = std::min<std::size_t>((band + 1) * band_ranks, order());
+    for (std::uint32_t j = band * band_ranks; j < end; ++j) {
+      T* const values = span(j);
+      spans_[j].each([&](std::uint32_t i, const T& value) { values[within(i, j)] = value; });
+      spans_[j] = HashTable<T>();
     }
-    while (is_array(in_array_ / block_rows)) in_array_ += block_rows;
-    return true;
-  }
-
-  // Once much has been taken, what is soon taken as well is touched before: first ranks that are
-  // dense at once, then those that soon are.
-  void touch_soon(std::uint32_t block) {
-    taken_ += start_of(block + 1) - start_of(block);
-    const std::uint32_t tier = block * block_rows < dense_.at_once ? dense_.at_once : dense_.soon;
-    const std::size_t last = std::min<std::size_t>(room_, tier);
-    if (last <= touched_ || taken_ * sizeof(T) < worth_touching) return;
-    array_.touch(before_ + row_start(touched_), before_ + row_start(last));
-    touched_ = last;
+    while (is_array(dense_end_ / band_ranks)) dense_end_ += band_ranks;
   }
 };
 

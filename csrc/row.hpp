@@ -11,8 +11,8 @@
 #include <limits>
 #include <vector>
 
-#include "memory.hpp"
-#include "order.hpp"
+#include "lanes.hpp"
+#include "prefetch.hpp"
 
 namespace pqr {
 
@@ -28,7 +28,7 @@ struct Split {
   const float* values = nullptr;         // of the same
   std::size_t high = 0;                  // how many they are
   float low_sum = 0;
-  std::size_t ignored = 0;  // features without a rank, where there is no low
+  std::size_t left_out = 0;  // features without a rank, where nothing is low
 };
 
 // Many canonical rows in somebody else's arrays. Rows without labels only predict.
@@ -46,17 +46,17 @@ struct Rows {
             static_cast<std::size_t>(indptr[r + 1] - indptr[r])};
   }
 
-  // Asks for what row r is read from: another core may just have written it.
-  void fetch(std::size_t r) const {
+  // Prefetches row r itself: another core may just have written it.
+  void prefetch(std::size_t r) const {
     constexpr std::size_t split_ahead = 8;
     if (r >= size) return;
     const Row row = (*this)[r];
     fetch_ends(row.indices, row.size);
     fetch_ends(row.values, row.size);
-    if (labels) pqr::fetch(labels + r);
-    if (weights) pqr::fetch(weights + r);
+    if (labels) fetch(labels + r);
+    if (weights) fetch(weights + r);
     if (splits) {
-      if (r + split_ahead < size) pqr::fetch(splits + r + split_ahead);
+      if (r + split_ahead < size) fetch(splits + r + split_ahead);
       fetch_ends(splits[r].ranks, splits[r].high);
       fetch_ends(splits[r].values, splits[r].high);
     }
@@ -109,6 +109,34 @@ inline bool is_good(const Row& row) {
 }
 
 inline bool is_weight(float weight) { return weight >= 0.0f && std::isfinite(weight); }
+
+// Sorting few keys without branches: comparisons would be mispredicted.
+constexpr std::size_t few_keys = 64;
+constexpr std::size_t more_keys = 16;  // that arrays have room for: keys are taken by sixteens
+
+// How many of up to `few_keys` keys are smaller than each, which is its place when all differ.
+// Returns whether they do. `width` is how many numbers the machine compares at a time: of vectors
+// that it does not have, GCC compares one number after the other.
+template <std::size_t width = 4>
+PQR_ALWAYS_INLINE inline bool places_in_order(const std::uint32_t* keys, std::size_t size,
+                                              std::uint32_t* places) {
+  typedef std::int32_t Some __attribute__((vector_size(width * sizeof(std::int32_t))));
+  constexpr std::size_t parts = more_keys / width;
+  constexpr std::int32_t flipped = INT32_MIN;  // vectors compare with a sign
+  for (std::size_t first = 0; first < size; first += more_keys) {
+    Some mine[parts], smaller[parts] = {};
+    std::memcpy(mine, keys + first, sizeof mine);
+    for (Some& part : mine) part ^= flipped;
+    for (std::size_t i = 0; i < size; ++i) {
+      const std::int32_t key = static_cast<std::int32_t>(keys[i]) ^ flipped;
+      for (std::size_t p = 0; p < parts; ++p) smaller[p] -= key < mine[p];
+    }
+    std::memcpy(places + first, smaller, sizeof smaller);
+  }
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < size; ++i) sum += places[i];
+  return size == 0 || sum == size * (size - 1) / 2;
+}
 
 class RowBuffer {
  public:

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory.hpp"
+#include "prefetch.hpp"
 #include "row.hpp"
 #include "table.hpp"
 
@@ -35,7 +35,7 @@ class Separation {
     features_.push_back(feature);
     *above = static_cast<std::uint32_t>(features_.size());
     beyond_ = std::max(beyond_, std::min(feature, low - 1) + 1);
-    if (beyond_ <= features_each * features_.size()) ranks_.cover(beyond_);
+    if (beyond_ < ranks_.front_keys) ranks_.make(beyond_, moved);  // 0, so that above() has it
     return true;
   }
 
@@ -58,12 +58,9 @@ class Separation {
   std::size_t order() const { return features_.size(); }
 
  private:
-  Table<std::uint32_t> ranks_{64};  // rank + 1; read for every feature of every row, so denser
+  Table<std::uint32_t> ranks_;  // rank + 1
   std::vector<std::uint32_t> features_;
   std::uint32_t beyond_ = 0;  // after all of them, or the last feature of all
-
-  // Ranks lie in one array if no more features than these share it with each high one.
-  static constexpr std::size_t features_each = 4096;
 };
 
 struct Count {
@@ -75,7 +72,7 @@ struct Count {
 class Counter {
  public:
   void add(const Row& row) {
-    ++rows_;
+    counts_.enlarge_front(++rows_);
     const auto count = [&](auto place_of) {
       for (std::size_t i = 0; i < row.size; ++i) distinct_ += ++*place_of(row.indices[i]) == 1;
     };

@@ -1,6 +1,6 @@
-// A model that one thread may teach while others read. A reader sees the model
-// between two rows, never half of a row: it waits for the slice being learned.
-// Who reads in several steps holds the model, so that all of them see the same.
+// Locking: a model that one thread may teach while others read. A reader sees the model between two
+// rows, never half of a row: it waits for the slice being learned. A reader that needs the same
+// state in several calls holds the model meanwhile.
 #pragma once
 
 #include <algorithm>
@@ -8,19 +8,17 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <future>
 #include <mutex>
 #include <shared_mutex>
-#include <thread>
-#include <type_traits>
 #include <utility>
-#include <vector>
 
+#include "copies.hpp"
+#include "parallel.hpp"
 #include "row.hpp"
 
 namespace pqr {
 
-// First come, first served.
+// A mutex that is fair: first come, first served.
 class Turnstile {
  public:
   void lock() {
@@ -42,70 +40,32 @@ class Turnstile {
   std::uint64_t next_ = 0, serving_ = 0;
 };
 
-// Shares out rows that do not depend on each other to all cores, a part at a time to whoever is
-// free. `work` is given the first row of a part and the one after the last, and returns how many it
-// has done. Returns how many rows are done before the first that is not.
-template <class Work>
-std::size_t in_parts(std::size_t size, Work work) {
-  constexpr std::size_t part_rows = 8192;
-  const std::size_t parts = (size + part_rows - 1) / part_rows;
-  if (parts <= 1) return work(0, size);
-  std::vector<std::size_t> done(parts);
-  std::atomic<std::size_t> next{0};
-  const auto begin = [&](std::size_t part) { return std::min(size, part * part_rows); };
-  const auto run = [&] {
-    for (std::size_t part; (part = next++) < parts;) {
-      done[part] = work(begin(part), begin(part + 1));
-    }
-  };
-  std::vector<std::future<void>> others;
-  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  for (std::size_t core = 1; core < std::min(cores, parts); ++core) {
-    others.push_back(std::async(std::launch::async, run));
-  }
-  run();
-  for (auto& other : others) other.get();
-  std::size_t part = 0;
-  while (part < parts && done[part] == begin(part + 1) - begin(part)) ++part;
-  return part < parts ? begin(part) + done[part] : size;
-}
-
-// What a model is frozen into; nothing if it cannot be.
-template <class Model, class = void>
-struct Freezes {
-  using Into = std::nullptr_t;
-};
-template <class Model>
-struct Freezes<Model, decltype(void(&Model::freeze))> {
-  using Into = decltype(std::declval<const Model&>().freeze(std::size_t{}));
-};
-
 template <class Model>
 class Shared {
  public:
   template <class... Parts>
   explicit Shared(std::in_place_t, Parts&&... parts) : model_(std::forward<Parts>(parts)...) {}
 
-  // How to wait while the model is held: a callable that is given the waiting.
+  // How to wait while the model is held. Python's way is to release the GIL around `wait`.
   static constexpr auto plainly = [](auto wait) { wait(); };
 
-  template <class Patiently = decltype(plainly)>
-  std::size_t learn(const Rows& rows, double* margins, Patiently patiently = plainly) {
+  template <class Waiting = decltype(plainly)>
+  std::size_t learn(const Rows& rows, double* margins, Waiting waiting = plainly) {
     return in_slices(rows, margins, [&](const Rows& slice, double* out) {
       while (true) {
-        const auto turn = this->turn(patiently);
+        const auto turn = this->turn(waiting);
         const Alone alone(*this);
         if (held_) continue;
-        thaw();
+        copies_.drop();
         return model_.learn(slice, out);
       }
     });
   }
 
   // Nothing is learned from hold() to release(), and nobody else holds the model; reading goes on.
-  template <class Patiently = decltype(plainly)>
-  void hold(Patiently patiently = plainly) {
-    patiently([&] { holders_.lock(); });
+  template <class Waiting = decltype(plainly)>
+  void hold(Waiting waiting = plainly) {
+    waiting([&] { holders_.lock(); });
     const Alone alone(*this);
     held_ = true;
   }
@@ -114,11 +74,11 @@ class Shared {
     holders_.unlock();
   }
 
-  // Waits for it to be released, if it is held; it is not held again before the turn ends.
-  template <class Patiently>
-  std::unique_lock<Turnstile> turn(Patiently patiently) {
+  // Waits until nobody holds the model; nobody can hold it again before the turn ends.
+  template <class Waiting>
+  std::unique_lock<Turnstile> turn(Waiting waiting) {
     std::unique_lock turn(holders_, std::defer_lock);
-    if (held_) patiently([&] { turn.lock(); });
+    if (held_) waiting([&] { turn.lock(); });
     return turn;
   }
 
@@ -126,29 +86,24 @@ class Shared {
     return margin(rows, margins, [](double*, std::size_t) {});
   }
 
-  // `then` is given the margins of each part, by the thread that has made them.
+  // `then` is called with the margins of each part, on the thread that has computed them.
   template <class Then>
   std::size_t margin(const Rows& rows, double* margins, Then then) const {
-    const auto with = [&](auto margin_of) {
-      return in_parts(rows.size, [&](std::size_t first, std::size_t last) {
-        const std::size_t done = margin_of(rows.part(first, last - first), margins + first);
-        then(margins + first, done);
-        return done;
-      });
-    };
-    if constexpr (!std::is_same_v<Frozen, std::nullptr_t>) {
-      if (const Frozen frozen = this->frozen(rows)) {
-        return with([&](const Rows& part, double* out) { return frozen->margin(part, out); });
-      }
-    }
-    return with([&](const Rows& part, double* out) { return margin_part(part, out); });
+    const Copy copy = this->copy(rows);
+    return in_parts(rows.size, [&](std::size_t first, std::size_t last) {
+      const Rows part = rows.part(first, last - first);
+      double* const out = margins + first;
+      const std::size_t done = copy ? margin_of(copy, part, out) : margin_of(part, out);
+      then(out, done);
+      return done;
+    });
   }
 
-  // All else, with the model to oneself or among readers.
+  // Anything else, with the model to oneself or among readers.
   template <class Work>
   auto change(Work work) {
     const Alone alone(*this);
-    thaw();
+    copies_.drop();
     return work(model_);
   }
   template <class Work>
@@ -156,21 +111,19 @@ class Shared {
     const Among among(*this);
     return work(model_);
   }
-  // For what learning leaves alone, which may be read at any time.
+  // For what learning never changes, without a lock.
   const Model& while_it_changes() const { return model_; }
 
  private:
-  static constexpr std::size_t slice_rows = 1024;  // how long a reader may have to wait
-  using Frozen = typename Freezes<Model>::Into;
+  static constexpr std::size_t slice_rows = 1024;  // a millisecond: how long a reader may wait
+  using Copy = typename Copies<Model>::Copy;
 
   Model model_;
   mutable std::shared_mutex mutex_;
   mutable Turnstile turnstile_;
   std::atomic<bool> held_{false};
-  Turnstile holders_;  // and those who learn, once they have found the model held
-  mutable std::mutex freezing_;
-  mutable Frozen frozen_{};        // kept until the model changes
-  mutable std::size_t asked_ = 0;  // how many weights since then, while it was not there
+  Turnstile holders_;  // and learners that have found the model held
+  mutable Copies<Model> copies_;
 
   // The lock lets readers pass a waiting writer, so both queue for it.
   struct Alone {
@@ -190,22 +143,19 @@ class Shared {
     ~Among() { of.mutex_.unlock_shared(); }
   };
 
-  // A copy to predict many rows from, once that pays. Few rows do not wait for it to be made.
-  Frozen frozen(const Rows& rows) const {
+  // A copy of the weights, where it pays. Few rows do not wait for one to be made.
+  Copy copy(const Rows& rows) const {
     if (rows.size <= slice_rows) return {};
     const Among among(*this);
-    const std::lock_guard lock(freezing_);
-    if (!frozen_) frozen_ = model_.freeze(asked_ += model_.weights_asked(rows));
-    return frozen_;
+    return copies_.of(model_, rows);
   }
 
-  // For who has the model alone, and changes it.
-  void thaw() {
-    frozen_ = {};
-    asked_ = 0;
+  static std::size_t margin_of(std::nullptr_t, const Rows&, double*) { return 0; }
+  template <class Frozen>
+  static std::size_t margin_of(const Frozen& copy, const Rows& rows, double* margins) {
+    return copy->margin(rows, margins);
   }
-
-  std::size_t margin_part(const Rows& rows, double* margins) const {
+  std::size_t margin_of(const Rows& rows, double* margins) const {
     return in_slices(rows, margins, [&](const Rows& slice, double* out) {
       const Among among(*this);
       return model_.margin(slice, out);

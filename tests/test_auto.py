@@ -84,7 +84,7 @@ rows = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(some=rows, loss=st.sampled_from(["logistic", "squared"]), repeat=st.integers(1, 40))
 def test_any_rows_are_predicted_as_by_the_oracle(some: Any, loss: str, repeat: int) -> None:
     model, oracle = Auto(loss), auto_oracle.Auto(loss, counted_bias=True)

@@ -71,7 +71,7 @@ def test_a_cap_on_information_leaves_the_weight(z, info, prior, cap):
 
 
 @given(losses, streams)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_ftrl_experts_are_lr_and_pqr_of_the_paper(loss, stream):
     """With values of ±1, so that M = 1, and all features high from the start, so that pairs start
     at 0."""
@@ -99,7 +99,7 @@ def losses_to_constant(labels, **options) -> tuple[float, float]:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=200))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_counted_bias_is_never_far_from_the_best_constant(labels):
     """Krichevsky and Trofimov: ½ ln T + ln 2 at most, whatever the labels."""
     ours, best = losses_to_constant(labels, counted_bias=True)
@@ -125,7 +125,7 @@ def test_where_one_label_is_rare_a_kalman_bias_falls_behind_by_the_root_of_the_r
 
 
 @given(losses, streams, streams, st.sampled_from([0, 2, 1000]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_rise_changes_no_margin_of_a_kalman_expert(loss, stream, others, max_pairs):
     auto = Auto(loss, every=7, rise_at=2, max_pairs=max_pairs)
     for row, label, weight in stream:
@@ -140,7 +140,7 @@ def test_a_rise_changes_no_margin_of_a_kalman_expert(loss, stream, others, max_p
 
 
 @given(streams)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_features_rise_only_at_multiples_and_never_fall(stream):
     auto = Auto(every=4, rise_at=2)
     before: dict[int, int] = {}
@@ -171,7 +171,7 @@ def test_nothing_rises_once_the_budget_is_used_up():
 
 
 @given(losses, streams, rows)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_learning_returns_the_prediction_and_weight_zero_teaches_nothing(loss, stream, row):
     auto = Auto(loss, every=3, rise_at=2, max_pairs=3)
     for known, label, weight in stream:
@@ -183,7 +183,7 @@ def test_learning_returns_the_prediction_and_weight_zero_teaches_nothing(loss, s
 
 
 @given(losses, streams, st.integers(-6, 6), st.integers(-6, 6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_scale_of_a_feature_does_not_matter(loss, stream, one, other):
     """Powers of two only, so that nothing is rounded on the way."""
     factors = {0: 2.0 ** (3 * one), 3: 2.0 ** (3 * other)}
@@ -218,7 +218,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @given(KINDS, seeds, st.integers(1, 150), st.sampled_from([1.0, 0.3]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_mixing_costs_at_most_ln_16_in_total(kind, seed, length, weight):
     mixture = LogMixture()
     play(mixture, kind, [weight] * length, seed)
@@ -229,7 +229,7 @@ def test_mixing_costs_at_most_ln_16_in_total(kind, seed, length, weight):
 
 
 @given(KINDS, seeds, st.lists(st.sampled_from([0.1, 1.0, 3.0, 100.0]), min_size=1, max_size=150))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_with_weights_mixing_costs_the_largest_weight_times_ln_16_and_the_excess(kind, seed, given):
     mixture = LogMixture()
     play(mixture, kind, given, seed)
@@ -249,7 +249,7 @@ def test_a_large_first_weight_has_no_excess():
     seeds,
     st.lists(st.sampled_from([0.5, 1.0, 1.0, 4.0]), min_size=1, max_size=150),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_bound_of_the_squared_loss_holds_while_the_range_widens(kind, seed, given):
     """Also against experts that are not clipped: they may see a wider range come."""
     rng = np.random.default_rng(seed)

@@ -70,7 +70,7 @@ def coordinates(rows: Expanded) -> list[dict[oracle.Key, float]]:
     return [{keys[at]: row[at] for at in np.flatnonzero(row)} for row in dense]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(labelled_rows(), st.sampled_from(FAMILIES), losses, scales, st.booleans())
 def test_expanded_rows_are_those_of_the_oracle(
     rows: list[Labelled], family: Any, loss: str, scale: float | None, bias: bool
@@ -279,12 +279,12 @@ def test_names_survive() -> None:
 @pytest.mark.parametrize(
     ("model", "rows", "where", "said"),
     [
-        (FM(), ROWS, {"radius": 1.0}, "FM has no batch optimum: give an LR, a PQR or a QR"),
+        (FM(), ROWS, {"radius": 1.0}, "FM has no batch optimum: use an LR, a PQR or a QR"),
         (LR(), ROWS, {"radius": 0.0}, "radius=0.0 must be a number > 0"),
         (LR(), ROWS, {"l2": -1.0}, "l2=-1.0 must be a number >= 0"),
         (LR(), ROWS, {"radius": 1.0, "tolerance": 0.0}, "tolerance=0.0 must be a number > 0"),
         (LR(), Batch.from_rows([]), {"radius": 1.0}, "an optimum needs rows"),
-        (LR(), Batch.from_rows([([0], [1.0])]), {"radius": 1.0}, "a label for each of them"),
+        (LR(), Batch.from_rows([([0], [1.0])]), {"radius": 1.0}, "rows with labels"),
     ],
 )
 def test_what_has_no_optimum_is_refused(

@@ -6,16 +6,15 @@ The native core is built four times into one program, tests/native/bits.cpp.
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from programs import COMPILER, compiler_knows, needs_program
+
 ROOT = Path(__file__).parent.parent
-COMPILER = os.environ.get("CXX", "g++")
 FLAGS = ["-std=c++17", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
 # Without optimization only what must be inlined is. What is left out the address sanitizer finds
 # too, and it would double the time to compile.
@@ -25,15 +24,14 @@ UNOPTIMIZED = [
     "-fno-sanitize=null,object-size,pointer-overflow",
     "-fno-sanitize-recover=all",
 ]
-SOURCES = ["auto.cpp", "model.cpp", "model_state.cpp", "fm.cpp", "difacto.cpp", "parse.cpp"]
-
-
-@pytest.mark.skipif(shutil.which(COMPILER) is None, reason="there is no compiler")
-def test_an_optimizer_sees_which_block_a_coordinate_is_in(tmp_path: Path) -> None:
-    sources = [ROOT / "tests/native/blocks.cpp", ROOT / "csrc/model_state.cpp"]
-    command = [COMPILER, *FLAGS, f"-I{ROOT / 'csrc'}", *map(str, sources), "-o", "blocks"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    assert subprocess.run([tmp_path / "blocks"], check=False).returncode == 0
+SOURCES = [
+    "auto.cpp",
+    "auto_state.cpp",
+    "model.cpp",
+    "model_state.cpp",
+    "factor_model.cpp",
+    "parse.cpp",
+]
 
 
 def printed(program: Path, *flags: str) -> list[str]:
@@ -48,16 +46,10 @@ def printed(program: Path, *flags: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def has_sanitizers(folder: Path) -> bool:
-    (folder / "empty.cpp").write_text("int main() {}\n")
-    command = [COMPILER, *UNOPTIMIZED, str(folder / "empty.cpp"), "-o", str(folder / "empty")]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
-@pytest.mark.skipif(shutil.which(COMPILER) is None, reason="there is no compiler")
 def test_every_path_predicts_the_same(tmp_path: Path) -> None:
+    needs_program(COMPILER, package="g++")
     refuse = ["-include", str(ROOT / "tests/native/refuse.hpp")]
-    unoptimized = UNOPTIMIZED if has_sanitizers(tmp_path) else ["-O0"]
+    unoptimized = UNOPTIMIZED if compiler_knows(tmp_path, *UNOPTIMIZED) else ["-O0"]
     with ThreadPoolExecutor(2) as pool:
         fast = pool.submit(printed, tmp_path / "fast", "-O2")
         portable = pool.submit(printed, tmp_path / "portable", "-O2", "-DPQR_PORTABLE")

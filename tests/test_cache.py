@@ -269,7 +269,7 @@ def test_bad_rows_are_reported_after_several_passes(tmp_path: Path) -> None:
     given = ["--model", "lr", "--passes", 2, "--on-bad-row", "skip"]
     result = run("train", "--model", "pqr", text, "-o", tmp_path / "model", *given)
     assert result.code == 0
-    assert "1 bad row was left out" in result.err
+    assert "1 bad row was skipped" in result.err
 
 
 def test_a_stale_cache_is_bad_data(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_a_stale_cache_is_bad_data(tmp_path: Path) -> None:
     write_rows(text, clicks(seed=7))
     said = failure(3, "train", path, "-o", tmp_path / "model", "--model", "lr")
     assert "has changed" in said
-    assert said.endswith(f"; make it anew with pqr data convert {text} --to cache -o {path}")
+    assert said.endswith(f"; make it again with pqr data convert {text} --to cache -o {path}")
 
 
 def test_a_damaged_cache_is_bad_data(tmp_path: Path) -> None:

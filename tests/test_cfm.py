@@ -316,12 +316,12 @@ def test_the_command_trains_resumes_and_inspects(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ("--model cfm --order 3", "--order needs --model pqr: cfm has no separation"),
+        ("--model cfm --order 3", "--order needs --model pqr, not cfm"),
         ("--model cfm --interaction-scale 1", "--interaction-scale needs --model pqr or qr"),
-        ("--model cfm --schedule fixed", "--schedule is not an option of ftrl"),
+        ("--model cfm --schedule fixed", "--schedule needs --model pqr, lr, qr or fm, not cfm"),
         ("--model cfm --optimizer ogd", "--optimizer ogd is not for cfm: use ftrl"),
-        ("--model ccfm --alpha 0.1", "--alpha is not an option of ccfm"),
-        ("--model ccfm --no-bias", "--bias is not an option of ccfm"),
+        ("--model ccfm --alpha 0.1", "--alpha needs --model pqr, lr, qr, difacto or cfm, not ccfm"),
+        ("--model ccfm --no-bias", "--bias needs --model pqr, lr, qr, fm, difacto or cfm, not"),
         ("--model ccfm --radius 0", "radius=0.0 must be a number > 0"),
         ("--model lr --block-rows 3", "--block-rows needs --model cfm or ccfm"),
         ("--block-rows 0 --model cfm", "Invalid value for '--block-rows'"),

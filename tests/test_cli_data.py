@@ -59,7 +59,7 @@ def test_a_sample_is_not_taken_for_the_whole(root: Path) -> None:
         "sample",
         str(home / "train_sample_23299.csv"),
     ]
-    assert "takes an account and a consent" in failure(1, "data", "get", "avazu")
+    assert "needs an account and accepted terms" in failure(1, "data", "get", "avazu")
 
 
 # get
@@ -135,7 +135,7 @@ def test_a_place_that_cannot_be_written_is_told_before_any_work(tmp_path: Path) 
     assert "cannot be written" in said
     (tmp_path / "out.names").mkdir()
     said = failure(1, "data", "convert", "ml-1m", "-o", tmp_path / "out")
-    assert said == f"{tmp_path / 'out.names'}: not a regular file, so it is not replaced"
+    assert said == f"{tmp_path / 'out.names'}: not a regular file: it is not replaced"
 
 
 # stats

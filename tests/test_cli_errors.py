@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from command import PQR as PQR_COMMAND
-from command import Result, clicks, failure, message, ok, run, write_rows
+from command import SECONDS, Result, clicks, failure, message, ok, run, write_rows
 from pqrlearn import PQR, Separation
 
 ROWS = clicks(seed=51, rows=200)
@@ -59,19 +59,31 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         (
             "train rows -o out --model pqr --order x",
-            "'x' is neither 'auto' nor a whole number from 0 on",
+            "'x' is neither 'auto' nor a whole number >= 0",
         ),
-        ("train rows -o out --passes 2", "--passes needs --model pqr or another: auto takes every"),
-        ("train rows -o out --alpha 0.1", "--alpha needs --model pqr: auto chooses by itself"),
-        ("train rows -o out --order 5", "--order needs --model pqr: auto chooses by itself"),
+        (
+            "train rows -o out --passes 2",
+            "--passes needs another --model, such as pqr or lr: auto takes",
+        ),
+        (
+            "train rows -o out --alpha 0.1",
+            "--alpha needs --model pqr, lr, qr, difacto or cfm: auto, the default, tunes itself",
+        ),
+        (
+            "train rows -o out --order 5",
+            "--order needs --model pqr: auto, the default, tunes itself",
+        ),
         (
             "train rows -o out --rank 5",
-            "--rank needs --model fm or difacto: auto chooses by itself",
+            "--rank needs --model fm: auto, the default, tunes itself",
         ),
-        ("train rows -o out --loss poisson", "--loss poisson needs a --model, such as pqr or lr"),
+        (
+            "train rows -o out --loss poisson",
+            "--loss poisson needs another --model, such as pqr or lr",
+        ),
         ("train rows -o out --memory 3x", "'3x' is not a size, as in 500MB or 2GB"),
         ("train rows -o out --memory 1MB --model lr", "--memory needs --model auto"),
-        ("train rows -o out --order auto --model lr", "--order needs --model pqr: lr has no"),
+        ("train rows -o out --order auto --model lr", "--order needs --model pqr, not lr"),
         (
             "train rows -o out --model pqr --order auto --min-count 3",
             "--min-count already says which features",
@@ -100,19 +112,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("train rows -o out --model fm --order 3", "--order needs --model pqr"),
         ("train rows -o out --model fm --interaction-scale 1", "needs --model pqr or qr"),
         ("train rows -o out --model fm --optimizer ftrl", "use adagrad or sgd"),
-        ("train rows -o out --model fm --alpha 1", "--alpha is not an option of adagrad"),
-        ("train rows -o out --model fm --schedule sqrt", "--schedule is not an option of adagrad"),
+        (
+            "train rows -o out --model fm --alpha 1",
+            "--alpha needs --model pqr, lr, qr, difacto or cfm, not fm",
+        ),
+        (
+            "train rows -o out --model fm --schedule sqrt",
+            "--schedule needs --optimizer sgd, not adagrad",
+        ),
         ("train rows -o out --model fm --rank 513", "rank=513 must be a whole number"),
         ("train rows -o out --model fm --init 0", "init=0.0 must be a number > 0"),
-        ("train rows -o out --model lr --seed 3", "--seed needs --model fm or difacto: lr has no"),
+        ("train rows -o out --model lr --seed 3", "--seed needs --model fm or difacto, not lr"),
         ("train rows -o out --model fm --tiers 1:2", "--tiers needs --model difacto"),
         ("train rows -o out --model difacto --rank 3", "--rank needs --model fm"),
-        ("train rows -o out --model difacto --eta 1", "--eta is not an option of ftrl"),
+        (
+            "train rows -o out --model difacto --eta 1",
+            "--eta needs --model pqr, lr, qr, fm, cfm or ccfm, not difacto",
+        ),
         ("train rows -o out --model difacto --optimizer ogd", "is not for difacto: use ftrl"),
         ("train rows -o out --model difacto --tiers 10", "'10' is not a list of counts and ranks"),
-        ("train rows -o out --model difacto --tiers 9:4,8:5", "must rise, in count and in rank"),
+        ("train rows -o out --model difacto --tiers 9:4,8:5", "must increase, in count"),
         ("train rows -o out --model difacto --tiers 0:4", "tiers: count=0 must be a whole number"),
-        ("train rows -o out --model pqr --optimizer sgd", "use ftrl or ogd or ftrl-general"),
+        ("train rows -o out --model pqr --optimizer sgd", "use ftrl, ogd or ftrl-general"),
         ("train rows -o out --model pqr --separation sep --order 3", "--separation already says"),
         ("train rows -o rows", "rows.svm is an input: it would be overwritten"),
         ("train rows -o out --on-bad-row skip --bad-rows rows", "rows.svm is an input"),
@@ -207,7 +228,7 @@ def test_a_label_that_does_not_fit_names_the_loss_that_takes_it(tmp_path: Path) 
         (VW_FILE, ":1:10: the '|' looks like Vowpal Wabbit text"),
         (b"label,site,hour\n1,a,9\n", ":1:6: the ',' looks like CSV"),
         (bytes(range(256)) * 40, ":1:1: control byte"),
-        (gzip.compress(b"1 1:1\n" * 1000)[:-12], "the compressed file is cut off"),
+        (gzip.compress(b"1 1:1\n" * 1000)[:-12], "the compressed file is truncated"),
         (gzip.compress(b"1 1:1\n" * 1000)[:30] + b"\0" * 30, "the compressed file is damaged"),
         (gzip.compress(b""), "no rows"),
     ],
@@ -234,7 +255,7 @@ def test_a_file_that_is_not_there_is_named(folder: Path, command: str, tmp_path:
 
 def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
     said = failure(3, "train", tmp_path, "-o", tmp_path / "out")
-    assert said == f"{tmp_path}: cannot be read: Is a directory"
+    assert said == f"{tmp_path}: a folder without Parquet parts (*.parquet)"
 
 
 def test_the_file_at_fault_is_named_among_several(folder: Path, tmp_path: Path) -> None:
@@ -264,8 +285,8 @@ def test_a_row_too_large_for_the_model_can_be_left_out(tmp_path: Path) -> None:
     ("text", "said"),
     [
         (b"1 a\n2\n", ":2:1: expected an index and a name"),
-        (b"1 a\n\n1 b\n", ":3:1: the index has been given before"),
-        (b"1 a\n2 a\n", ":2:1: the name has been given before"),
+        (b"1 a\n\n1 b\n", ":3:1: duplicate index"),
+        (b"1 a\n2 a\n", ":2:1: duplicate name"),
         (b"-1 a\n", ":1:1: index '-1' is not in 0 to 4294967295"),
         (b"4294967296 a\n", ":1:1: index '4294967296' is not in"),
         (b"1 a\n2 b\xff\n", ":2:4: the name is not UTF-8"),
@@ -308,7 +329,7 @@ def check_skipped(result: Result, name: object) -> None:
     assert lines[0].startswith(f"pqr: skipped {name}:1:1: label '0.5' is not a click")
     assert lines[1] == f"pqr: skipped {name}:52:5: value 'nan' is not finite"
     assert len(lines) == 4
-    assert lines[3] == "pqr: 4 bad rows were left out"
+    assert lines[3] == "pqr: 4 bad rows were skipped"
 
 
 @pytest.mark.parametrize("name", ["dirty.svm", "dirty.svm.gz", "-"])
@@ -425,7 +446,7 @@ def test_every_command_refuses_bad_model_files(
 
 def test_a_closed_standard_output_is_one_line(folder: Path) -> None:
     command = f"exec {PQR_COMMAND} inspect {folder / 'model.pqr'} >&-"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False, timeout=60)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False, timeout=SECONDS)
     assert done.returncode == 1
     assert message(done.stderr.decode()).startswith("standard output is closed")
 
@@ -437,7 +458,7 @@ def test_a_full_standard_output_is_one_line(folder: Path, unbuffered: str) -> No
         ["sh", "-c", command],
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=SECONDS,
         env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
     )
     assert done.returncode == 1

@@ -78,12 +78,12 @@ def test_a_resumed_run_ends_with_the_bytes_of_an_uninterrupted_one(
         ("--optimizer ogd --schedule root", "'root' is not one of 'fixed', 'sqrt'"),
         ("--optimizer adam", "'adam' is not one of 'ftrl', 'ogd', 'ftrl-general'"),
         ("--optimizer sgd", "--optimizer sgd is not for pqr"),
-        ("--optimizer ogd --alpha 0.1", "--alpha is not an option of ogd"),
-        ("--optimizer ogd --l1 0", "--l1 is not an option of ogd"),
-        ("--optimizer ftrl-general --beta 1", "--beta is not an option of ftrl-general"),
-        ("--optimizer ftrl-general --schedule sqrt", "--schedule is not an option of ftrl-general"),
-        ("--optimizer ftrl --eta 0.1", "--eta is not an option of ftrl"),
-        ("--radius 1", "--radius is not an option of ftrl"),
+        ("--optimizer ogd --alpha 0.1", "--alpha needs --optimizer ftrl, not ogd"),
+        ("--optimizer ogd --l1 0", "--l1 needs --optimizer ftrl, not ogd"),
+        ("--optimizer ftrl-general --beta 1", "--beta needs --optimizer ftrl, not ftrl-general"),
+        ("--optimizer ftrl-general --schedule sqrt", "--schedule needs --optimizer ogd, not"),
+        ("--optimizer ftrl --eta 0.1", "--eta needs --optimizer ogd or ftrl-general, not ftrl"),
+        ("--radius 1", "--radius needs --optimizer ogd or ftrl-general, not ftrl"),
     ],
 )
 def test_wrong_options_are_told_before_any_work(folder: Path, options: str, message: str) -> None:

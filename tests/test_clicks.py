@@ -297,7 +297,7 @@ def test_a_setting_out_of_range_is_an_error_that_names_it(change, message):
 
 
 def test_more_interactions_than_frequent_pairs_is_an_error():
-    with pytest.raises(HyperError, match=r"interactions=100000: only .* pairs meet in"):
+    with pytest.raises(HyperError, match=r"interactions=100000: only .* pairs occur in"):
         replace(SMALL, interactions=100_000).planted()
 
 

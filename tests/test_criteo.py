@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import os
-import sys
-from itertools import islice
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from benchmarks.interaction_scale import as_batch, criteo
-from benchmarks.measure import ROOT
-
-from pqrlearn import FM, LR, Batch, DiFacto
+from pqrlearn import FM, LR, Batch, DiFacto, datasets
 from pqrlearn.progressive import learn
 
-FOLDER = Path(os.environ.get("PQRLEARN_DATA", ROOT.parent / "shared" / "data")) / "criteo"
+REAL = Path(os.environ.get("PQRLEARN_DATA") or Path(__file__).parents[2] / "shared/data")
+ROWS = 40_000
 MARGIN = 0.002
 """What factors may cost against a linear model in one pass over so few rows of 39 features."""
 
 
 @pytest.fixture(scope="module")
 def clicks() -> Batch:
-    if not (FOLDER / "train_sample.txt").exists():
-        pytest.skip("the Criteo sample is not in $PQRLEARN_DATA")
-    return as_batch(islice(criteo(FOLDER), 40_000), shuffled=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PQRLEARN_DATA", str(REAL))
+        if not datasets.get("criteo").present():
+            pytest.skip("the Criteo sample is not in $PQRLEARN_DATA")
+        return datasets.get("criteo").load().batch.part(0, ROWS)
 
 
 @pytest.mark.parametrize("kind", [FM, DiFacto])

@@ -173,7 +173,7 @@ def test_features_are_numbered_as_they_appear_however_the_file_is_cut(
     names = Names()
     with pytest.MonkeyPatch.context() as patch, open_source(path) as source:
         patch.setattr(table, "CHUNK_BYTES", chunk)
-        patch.setattr(table, "REMEMBERED", remembered)
+        patch.setattr(table, "CACHED_CELLS", remembered)
         read = datasets.get("criteo").layouts[0].read
         found = [row for batch in read([source], names) for row in named(batch, names)]
     assert [names.name(at) for at in range(len(names))] == list(expected)
@@ -295,7 +295,7 @@ BROKEN = [
     ("ml-100k", "u.user", "3|1|M| |1", r"u\.user:3: occupation ' ' is not an occupation"),
     ("ml-100k", "u.user", "3|1|M|other|\t", r"u\.user:3: zip '\\t' is not a zip code"),
     ("ml-100k", "u.user", "3|1|M|other|1\r2", r"u\.user:3: zip '1\\r2' is not a zip code"),
-    ("ml-100k", "u.user", "1|1|M|other|1", r"u\.user:3: number '1' has been given before"),
+    ("ml-100k", "u.user", "1|1|M|other|1", r"u\.user:3: number '1' is a duplicate"),
     ("ml-100k", "u.item", "3|x|0|1", r"u\.item:3: expected 24 cells separated by '\|', found 4"),
     ("ml-100k", "u.item", "3" + "|2" * 23, r"u\.item:3: expected 19 flags of genres, each 0 or 1"),
     ("ml-1m", "ratings.dat", "1::2::3", r"ratings\.dat:3: expected 4 cells separated by '::'"),

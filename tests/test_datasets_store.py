@@ -153,17 +153,17 @@ BODY = zipped("ml-100k", "ml-100k")
 @pytest.mark.parametrize(
     ("path", "body", "checksum", "kind", "expected"),
     [
-        ("/cut.zip", BODY, md5(BODY), PqrError, "the download broke off; nothing was kept"),
-        ("/cut.zip", BODY, None, PqrError, "the download broke off; nothing was kept"),
+        ("/cut.zip", BODY, md5(BODY), PqrError, "the download was interrupted; nothing was kept"),
+        ("/cut.zip", BODY, None, PqrError, "the download was interrupted; nothing was kept"),
         (
             "/x.zip",
             BODY[:-9],
             md5(BODY),
             DataError,
-            f"the checksum is not {md5(BODY)}: the file was",
+            f"the checksum is not {md5(BODY)}: the download was",
         ),
-        ("/x.zip", b"<html>", None, DataError, "not a whole archive"),
-        ("/x.zip", BODY[:-40], None, DataError, "not a whole archive"),
+        ("/x.zip", b"<html>", None, DataError, "not a complete archive"),
+        ("/x.zip", BODY[:-40], None, DataError, "not a complete archive"),
         ("/x.zip", zipped("ml-1m", "x"), None, DataError, "the archive has no files in ml-100k/"),
     ],
     ids=["cut, checked", "cut", "other bytes", "no archive", "half an archive", "other folder"],

@@ -48,7 +48,7 @@ def ranks(model: DiFacto) -> dict[int, int]:
 # The oracle.
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     labelled_rows(8),
     losses,

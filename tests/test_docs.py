@@ -46,3 +46,18 @@ def test_links_between_documents_lead_somewhere() -> None:
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)", path.read_text()):
             assert os.path.exists(path.parent / target), f"{path.name}: {target}"
+
+
+def test_every_decision_fits_on_half_a_page() -> None:
+    for path in (ROOT / "docs/decisions").glob("*.md"):
+        words = len(path.read_text().split())
+        assert words <= 300, f"{path.name} has {words} words: move readings to docs/notes/"
+
+
+def test_every_decision_that_is_named_exists() -> None:
+    known = {int(path.name[:4]) for path in (ROOT / "docs/decisions").glob("*.md")}
+    files = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/**/*.py")]
+    files += [*(ROOT / "src/pqrlearn").rglob("*.py"), *(ROOT / "csrc").rglob("*.*pp")]
+    for path in files:
+        named = {int(number) for number in re.findall(r"[Dd]ecision (\d+)", path.read_text())}
+        assert named <= known, f"{path}: {named - known}"

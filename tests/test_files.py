@@ -15,7 +15,7 @@ from command import PQR as COMMAND
 from command import SECONDS, clicks, failure, feed, message, write_rows
 from pqrlearn import LR, PQR, Separation
 from pqrlearn.errors import PqrError
-from pqrlearn.files import check_writable, write_whole, written_whole
+from pqrlearn.files import atomic_path, atomic_write, check_writable
 
 ROWS = clicks(seed=71, rows=200)
 
@@ -40,8 +40,8 @@ def leftovers(folder: Path) -> list[str]:
 
 def test_a_file_is_there_when_all_of_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    write_whole(path, b"old")
-    with written_whole(path) as beside:
+    atomic_write(path, b"old")
+    with atomic_path(path) as beside:
         beside.write_bytes(b"new")
         assert path.read_bytes() == b"old"
         assert tmp_path in beside.parents  # moving it there takes no copy
@@ -50,7 +50,7 @@ def test_a_file_is_there_when_all_of_it_is_written(tmp_path: Path) -> None:
 
 
 def fail_halfway(path: Path, error: BaseException) -> None:
-    with written_whole(path) as beside:
+    with atomic_path(path) as beside:
         beside.write_bytes(b"ne")
         raise error
 
@@ -60,7 +60,7 @@ def test_whatever_happens_the_old_file_stays_and_nothing_else(
     tmp_path: Path, error: BaseException
 ) -> None:
     path = tmp_path / "file"
-    write_whole(path, b"old")
+    atomic_write(path, b"old")
     with pytest.raises((type(error), PqrError)):
         fail_halfway(path, error)
     assert path.read_bytes() == b"old"
@@ -86,7 +86,7 @@ def test_a_model_that_cannot_be_written_leaves_the_old_one(
 @pytest.mark.parametrize("name", [".", "missing/file", "file/file", "x" * 300])
 def test_a_place_that_cannot_be_written_is_one_kind_of_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
-    for attempt in (check_writable, lambda path: write_whole(path, b"new")):
+    for attempt in (check_writable, lambda path: atomic_write(path, b"new")):
         with pytest.raises(PqrError):
             attempt(tmp_path / name)
     assert leftovers(tmp_path) == ["file"]
@@ -107,7 +107,7 @@ def test_saving_keeps_the_permissions_a_person_gave(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "attempt", [check_writable, lambda path: write_whole(path, b"new")], ids=["check", "write"]
+    "attempt", [check_writable, lambda path: atomic_write(path, b"new")], ids=["check", "write"]
 )
 def test_what_a_killed_process_left_is_cleared_before_any_work(
     tmp_path: Path, attempt: Callable[[Path], None]

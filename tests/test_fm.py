@@ -66,7 +66,7 @@ def labelled(batch: Batch) -> Any:
 # The oracle.
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(labelled_rows(8), losses, descents, st.sampled_from([1, 2, 3, 9]), st.integers(0, 5))
 def test_native_fm_matches_the_definition(
     rows: list[Labelled], loss: str, descent: Descent, rank: int, seed: int

@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from pqrlearn import _core
+from programs import needs_compiler, needs_program
 
 ROOT = Path(__file__).parent.parent
 CORPUS = ROOT / "fuzz" / "corpus"
@@ -21,18 +22,11 @@ TEXTS = sorted((CORPUS / "libsvm").iterdir())
 TOO_LONG = "the line is longer than 64 MiB"  # no corpus should hold one
 
 
-def sanitizers_work(folder: Path) -> bool:
-    source = folder / "empty.cpp"
-    source.write_text("int main() {}\n")
-    command = [os.environ.get("CXX", "g++"), "-fsanitize=address,undefined", str(source)]
-    return subprocess.run([*command, "-o", str(folder / "empty")], check=False).returncode == 0
-
-
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The reader of libsvm text under ASan and UBSan, as `make fuzz` builds it."""
-    if not sanitizers_work(tmp_path_factory.mktemp("probe")):
-        pytest.skip("the compiler has no sanitizers")
+    needs_program("make", package="make")
+    needs_compiler(tmp_path_factory.mktemp("probe"), "-fsanitize=address,undefined")
     plain = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     subprocess.run(["make", "build/fuzz/libsvm"], cwd=ROOT, env=plain, check=True)
     return ROOT / "build" / "fuzz" / "libsvm"

@@ -49,5 +49,5 @@ def test_a_key_follows_from_the_content_and_the_code(monkeypatch: pytest.MonkeyP
     key = key_of("lr", {"alpha": 0.1, "l1": 0.0})
     assert key == key_of("lr", {"l1": 0.0, "alpha": 0.1})
     assert key != key_of("lr", {"alpha": 0.1, "l1": 0.1})
-    monkeypatch.setattr(journal_room, "_fingerprint", lambda: "other code")
+    monkeypatch.setattr(journal_room, "_code_digest", lambda: "other code")
     assert key != key_of("lr", {"alpha": 0.1, "l1": 0.0})

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import log_loss, mean_squared_error, roc_auc_score
 
 from pqrlearn.errors import DataError, HyperError
-from pqrlearn.metrics import BLOCK, Metrics
+from pqrlearn.metrics import CHUNK_ROWS, Metrics
 
 moderate = st.floats(-12, 12)
 margins = st.one_of(
@@ -46,7 +46,6 @@ def measured(metrics: Metrics, *arrays, cuts=()):
 
 
 @given(clicks)
-@settings(deadline=None)
 def test_auc_is_within_its_own_bound_of_the_exact_one(rows):
     scores, labels, row_weights = columns(rows)
     result = measured(Metrics("logistic"), scores, labels, row_weights)
@@ -73,7 +72,6 @@ def test_ties_count_one_half_and_show_in_the_bound():
 
 
 @given(st.lists(st.tuples(moderate, st.sampled_from([0.0, 1.0]), weights), min_size=1, max_size=60))
-@settings(deadline=None)
 def test_click_figures_match_scikit_learn(rows):
     scores, labels, row_weights = columns(rows)
     result = measured(Metrics("logistic"), scores, labels, row_weights)
@@ -127,7 +125,7 @@ def test_rating_figures_match_scikit_learn(rows):
 
 
 def test_figures_over_many_blocks_match_scikit_learn():
-    scores, labels, row_weights = random_rows(3 * BLOCK + 100)
+    scores, labels, row_weights = random_rows(3 * CHUNK_ROWS + 100)
     clicked = measured(Metrics("logistic"), scores, labels, row_weights)
     rated = measured(Metrics("squared"), scores, labels, row_weights)
     exact = log_loss(labels, 1 / (1 + np.exp(-scores)), sample_weight=row_weights)
@@ -140,24 +138,25 @@ def test_figures_over_many_blocks_match_scikit_learn():
 
 
 def test_the_spread_of_labels_survives_a_mean_far_from_zero():
-    labels = 1e9 + np.random.default_rng(3).normal(size=2 * BLOCK + 17)
+    labels = 1e9 + np.random.default_rng(3).normal(size=2 * CHUNK_ROWS + 17)
     result = measured(Metrics("squared"), labels, labels, np.ones(len(labels)))
     assert result["constant_rmse"] == pytest.approx(np.std(labels - 1e9), rel=1e-6)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared", "poisson"])
 def test_results_do_not_depend_on_how_the_stream_is_cut(loss):
-    rows = random_rows(3 * BLOCK + 100)
+    rows = random_rows(3 * CHUNK_ROWS + 100)
     whole = measured(Metrics(loss), *rows)
-    for cuts in ([1, 2, 3], [BLOCK - 1, BLOCK + 1], [BLOCK, 2 * BLOCK], range(0, 3 * BLOCK, 1000)):
+    size = CHUNK_ROWS
+    for cuts in ([1, 2, 3], [size - 1, size + 1], [size, 2 * size], range(0, 3 * size, 1000)):
         assert measured(Metrics(loss), *rows, cuts=cuts) == whole
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared", "poisson"])
 def test_asking_on_the_way_changes_no_later_result(loss):
-    rows = random_rows(BLOCK + 5000)
+    rows = random_rows(CHUNK_ROWS + 5000)
     asked = Metrics(loss)
-    for part in zip(*(np.split(array, [100, 7000, BLOCK]) for array in rows), strict=True):
+    for part in zip(*(np.split(array, [100, 7000, CHUNK_ROWS]) for array in rows), strict=True):
         asked.update(*part)
         asked.result()
         asked.progress()

@@ -92,7 +92,7 @@ def test_the_native_mixture_has_the_posterior_of_this_one(loss: str) -> None:
 
 @both_losses
 @given(seeds, st.lists(st.integers(0, 200), max_size=6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_cuts_do_not_show(loss: str, seed: int, cuts: list[int]) -> None:
     """Also where a learner has no prediction of some rows."""
     margins, labels, weights = stream(loss, seed)
@@ -129,7 +129,7 @@ def label_of(kind: str, loss: str, answer: float, row: int, rng: np.random.Gener
     st.lists(st.sampled_from([0.0, 0.1, 1.0, 1.0, 3.0, 100.0]), min_size=1, max_size=120),
     st.sampled_from([0.0, 0.1]),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_bound_holds_on_any_stream(
     loss: str, kind: str, seed: int, size: int, given_weights: list[float], asleep: float
 ) -> None:
@@ -298,11 +298,11 @@ def test_a_row_that_all_refuse_is_refused_and_moves_nobody() -> None:
 def test_learners_that_do_not_fit_are_refused() -> None:
     twice = LR()
     for learners, said in (
-        ([], "needs one learner at least"),
-        ([twice, twice], "learner 1 is there twice"),
+        ([], "needs at least one learner"),
+        ([twice, twice], "learner 1 is a duplicate"),
         ([LR(), LR("squared")], "learner 1 has loss='squared', the first 'logistic'"),
         ([LR(), 7], "learner 1 is 7"),
-        ([Mixture([LR()])], "a Mixture takes all other Learners"),
+        ([Mixture([LR()])], "a Mixture takes any other Learner"),
         ([LR("poisson")], "loss='poisson' is not for Mixture: a mixture of predicted means"),
     ):
         with pytest.raises(HyperError, match=said):

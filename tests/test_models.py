@@ -30,7 +30,7 @@ from strategies import (
 
 FEATURES = 8
 CLOSE: dict[str, Any] = {"rtol": 2e-4, "atol": 2e-5}  # slots are float32
-some = settings(max_examples=80, deadline=None)
+some = settings(max_examples=80)
 
 
 def assert_same_model(native: Learner, model: oracle.PQR, rows: list[Labelled]) -> None:

@@ -83,7 +83,7 @@ balls = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(labelled_rows(max_rows=20), balls, st.sampled_from(FAMILIES), losses)
 def test_no_row_takes_the_weights_out_of_the_ball(
     rows: list[Labelled], optimizer: Any, family: Any, loss: Any
@@ -269,14 +269,14 @@ def test_a_run_with_many_rescalings_stays_beside_the_oracle_and_resumes_exactly(
     ids=["ogd", "general"],
 )
 def test_a_row_costs_its_features_and_not_those_of_the_model(optimizer: Optimizer) -> None:
-    """Visiting 300,000 weights in each of 20,000 rows would take many seconds."""
+    """Visiting 300,000 weights in each of 20,000 rows would take many seconds of CPU time."""
     model = LR("logistic", optimizer)
     every = range(300_000)
     model.learn_many(Batch.from_rows([(every, [0.01] * len(every))], labels=[1.0]))
     rows = Batch.from_rows([([i], [1.0]) for i in range(20_000)], labels=[1.0, 0.0] * 10_000)
-    start = time.perf_counter()
+    start = time.thread_time()
     model.learn_many(rows)
-    assert time.perf_counter() - start < 2
+    assert time.thread_time() - start < 2
 
 
 # Settings.

@@ -14,7 +14,7 @@ import oracle
 from oracle import Key
 
 Array = npt.NDArray[np.float64]
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60)
 seeds = st.integers(0, 2**32 - 1)
 losses = st.sampled_from(["squared", "logistic", "poisson"])
 

@@ -17,7 +17,7 @@ from pqrlearn.paper import printed, tables, work
 from pqrlearn.paper.protocol import FULL, QUICK, Contender, Plan, cell, contenders, measure, pqr
 from pqrlearn.paper.results import Row
 from pqrlearn.paper.sources import Source
-from pqrlearn.paper.work import Desk, accuracy, training_times
+from pqrlearn.paper.work import Workspace, accuracy, training_times
 
 TINY = Source("avazu", 2e-5)
 PLAN = Plan(splits=2, repeats=2, trials=3, costly_trials=3, timings=2)
@@ -107,7 +107,7 @@ def entries() -> list[tuple[Source, Contender]]:
 
 
 def test_costly_models_are_tuned_on_the_first_split_only() -> None:
-    linear, costly = accuracy(Desk(None), PLAN, entries())
+    linear, costly = accuracy(Workspace(None), PLAN, entries())
     assert [result["validation"] is None for result in linear] == [False, False]
     assert [result["validation"] is None for result in costly] == [False, True]
     assert costly[0]["settings"] == costly[1]["settings"]
@@ -116,13 +116,13 @@ def test_costly_models_are_tuned_on_the_first_split_only() -> None:
 def test_finished_cells_are_not_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = accuracy(Desk(tmp_path), PLAN, entries())
+    whole = accuracy(Workspace(tmp_path), PLAN, entries())
     monkeypatch.setattr(work, "measure", lambda *_: pytest.fail("measured again"))
-    assert accuracy(Desk(tmp_path), PLAN, entries()) == whole
+    assert accuracy(Workspace(tmp_path), PLAN, entries()) == whole
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = accuracy(Desk(None), PLAN, entries())
+    whole = accuracy(Workspace(None), PLAN, entries())
     done: list[str] = []
 
     def interrupted(mine: Any, trials: Path | None) -> Any:
@@ -133,21 +133,21 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(work, "measure", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        accuracy(Desk(tmp_path), PLAN, entries())
+        accuracy(Workspace(tmp_path), PLAN, entries())
     done[:] = [""]
     monkeypatch.setattr(work, "measure", lambda m, t: done.append(m.split) or measure(m, t))
-    assert accuracy(Desk(tmp_path), PLAN, entries()) == whole
+    assert accuracy(Workspace(tmp_path), PLAN, entries()) == whole
     assert len(done) - 1 == 4 - 2
 
 
 def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
-    alone = accuracy(Desk(None), PLAN, entries())
-    assert accuracy(Desk(tmp_path, jobs=2), PLAN, entries()) == alone
+    alone = accuracy(Workspace(None), PLAN, entries())
+    assert accuracy(Workspace(tmp_path, jobs=2), PLAN, entries()) == alone
 
 
 def test_progress_ends_at_all_of_it() -> None:
     seen: list[float] = []
-    accuracy(Desk(None, watch=lambda done, text: seen.append(done)), PLAN, entries()[:1])
+    accuracy(Workspace(None, watch=lambda done, text: seen.append(done)), PLAN, entries()[:1])
     assert seen == sorted(seen)
     assert seen[-1] == pytest.approx(1)
 
@@ -155,9 +155,9 @@ def test_progress_ends_at_all_of_it() -> None:
 def test_times_are_kept_too(tmp_path: Path) -> None:
     result = measure(cell(PLAN, TINY, Contender("LR", "lr"), 0))
     pairs = [(Contender("LR", "lr"), result)]
-    first = training_times(Desk(tmp_path), PLAN, TINY, pairs)
+    first = training_times(Workspace(tmp_path), PLAN, TINY, pairs)
     assert [len(seconds) for seconds in first] == [PLAN.timings]
-    assert training_times(Desk(tmp_path), PLAN, TINY, pairs) == first
+    assert training_times(Workspace(tmp_path), PLAN, TINY, pairs) == first
 
 
 # What a table says.
@@ -208,12 +208,12 @@ def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_data")
 def test_what_could_not_run_is_said_beside_the_papers_figures() -> None:
-    glance, table = tables.rmse(Desk(None), PLAN, ["ml-10m"])
+    glance, table = tables.rmse(Workspace(None), PLAN, ["ml-10m"])
     assert ["FM", "0.9605 ± 1.7e-03", "–"] in list(glance.rows)
     assert glance.columns == ["", "ML10M paper", "here"]
-    assert "could not run: MovieLens 10M is not here" in table.notes[0]
+    assert "could not run: MovieLens 10M was not found" in table.notes[0]
     assert ["PQR k=2000", "0.9536"] in list(table.rows)
-    (table,) = tables.binary(Desk(None), PLAN, ["kdd2012"])
+    (table,) = tables.binary(Workspace(None), PLAN, ["kdd2012"])
     assert ["LR", "0.7944", "0.1541", "1.0", "9,110,000"] in list(table.rows)
 
 
@@ -226,7 +226,7 @@ def test_statistics_of_absent_data_are_the_papers_alone() -> None:
 
 
 def test_a_simulated_table_shows_the_truth_and_calls_itself_simulated() -> None:
-    table, chosen = tables.binary(Desk(None), PLAN, ["avazu"], fraction=2e-5)
+    table, chosen = tables.binary(Workspace(None), PLAN, ["avazu"], fraction=2e-5)
     assert table.title.startswith("Avazu, simulated")
     assert table.rows[-1][0] == "the truth"
     assert len(table.rows) == len(contenders("avazu")) + 1

@@ -17,7 +17,7 @@ from pqrlearn.paper.report import Figure, Report, Section, choices, made, markdo
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.study import GRID, orders, study
 from pqrlearn.paper.tables import Table
-from pqrlearn.paper.work import Desk
+from pqrlearn.paper.work import Workspace
 from pqrlearn.plots import Line, Panel
 
 TINY = Source("kdd2012", 5e-6)
@@ -35,7 +35,7 @@ def test_orders_go_up_to_the_number_of_features() -> None:
 
 
 def test_the_study_has_a_line_for_every_order_and_panels_for_loss_time_and_size() -> None:
-    (table,), panels = study(Desk(None), PLAN, [TINY])
+    (table,), panels = study(Workspace(None), PLAN, [TINY])
     assert [line[0] for line in table.rows] == ["LR", *(f"{k:,}" for k in orders(TINY))]
     assert [panel.y_label for panel in panels] == [
         "test LogLoss",
@@ -56,7 +56,7 @@ def test_the_complexity_table_measures_every_letter_of_the_papers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(complexity, "ROWS", 200)
-    paper, *measured = complexity.tables(Desk(None))
+    paper, *measured = complexity.tables(Workspace(None))
     assert ["PQR", "O(nd + nk²)", "O(d + k²)"] in list(paper.rows)
     assert [table.name for table in measured] == [f"complexity {x}" for x in "dsmk"]
     ranks = measured[2].data
@@ -128,7 +128,7 @@ def test_everything_is_saved_in_every_form(tmp_path: Path) -> None:
     data = json.loads(paths[2].read_text())
     assert data["tables"]["a <table>"]["data"] == {"x": 1}
     assert data["made"]["command"] == "pqr paper all"
-    assert "![what it shows](a-figure.svg)" in paths[1].read_text()
+    assert "\nFigure `a-figure.svg`: what it shows.\n" in paths[1].read_text()
 
 
 def test_how_where_and_when_are_said() -> None:

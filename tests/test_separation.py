@@ -45,7 +45,7 @@ def same(one: Separation, other: Separation) -> bool:
 # Counting and drawing the line.
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(labelled_rows(), st.integers(0, 10), st.integers(1, 5))
 def test_the_line_is_drawn_by_rank_or_by_count(
     rows: list[Labelled], order: int, min_count: int

@@ -99,7 +99,7 @@ def test_a_file_cut_off_anywhere_says_so(
 ) -> None:
     whole = compress(b"1 2:3\n" * 5)
     for cut in range(6, len(whole)):
-        with pytest.raises(DataError, match=r"rows\.svm: the compressed file is cut off"):
+        with pytest.raises(DataError, match=r"rows\.svm: the compressed file is truncated"):
             content(write(whole[:cut]))
 
 
@@ -110,7 +110,7 @@ def test_a_damaged_file_says_so(
     whole = bytearray(compress(TEXT))
     middle = len(whole) // 2
     whole[middle : middle + 40] = bytes(40)
-    with pytest.raises(DataError, match=r"rows\.svm: the compressed file is (damaged|cut off)"):
+    with pytest.raises(DataError, match=r"rows\.svm: the compressed file is (damaged|truncated)"):
         content(write(bytes(whole)))
 
 

@@ -183,7 +183,7 @@ def test_the_running_sums_are_those_of_the_matrix() -> None:
     dense = matrix_of(spectrum)
     m = RNG(1).random(8)
     drag = (np.outer(m, m) * dense**2).sum()
-    assert spectrum._drag(m) == pytest.approx(drag, rel=1e-9)
+    assert spectrum._quadratic_form(m) == pytest.approx(drag, rel=1e-9)
     assert spectrum.inner == pytest.approx((dense * gradient_of(spectrum, 8)).sum(), rel=1e-9)
 
 

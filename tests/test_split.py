@@ -1,9 +1,6 @@
-"""Rows that are split before their turn, and memory that is made before it is needed."""
+"""Rows that are split before their turn."""
 
 from __future__ import annotations
-
-import subprocess
-import sys
 
 import pytest
 
@@ -44,44 +41,3 @@ def test_a_row_too_large_is_refused_in_a_prepared_batch_too() -> None:
     with pytest.raises(RefusedRow) as refused:
         model.learn_many(model.prepared(batch))
     assert (refused.value.row, model.rows) == (1, 1)
-
-
-def test_memory_made_ready_changes_no_bit() -> None:
-    order = 3000  # enough pairs for a thread of their own
-    every = Batch.from_rows([(range(order), [1.0] * order)])
-    model, other, late = (PQR(Separation.top_k(every, order)) for _ in range(3))
-    room, unused = (PQR.room(order, data_bytes=10**9) for _ in range(2))
-    assert room is not None
-    assert unused is not None
-    model.use(room)
-    for learner in (model, other, late):
-        learner.learn_many(SOME_ROWS)
-    late.use(unused)  # after the first row it is left alone
-    assert model.to_bytes() == other.to_bytes() == late.to_bytes()
-    model.use(room)  # which has nothing left
-    assert (model.learn_many(SOME_ROWS) == other.learn_many(SOME_ROWS)).all()
-    assert PQR.room(order, data_bytes=order**2) is None  # too little data to fill it
-
-
-def test_a_forked_process_can_let_go_of_a_model_whose_pages_are_being_made() -> None:
-    """It has the pages, but not the thread that makes them."""
-    program = """
-import os, signal
-import numpy as np
-from pqrlearn import PQR, Batch, Separation
-
-order, some, rng = 8192, 25, np.random.default_rng(3)
-every = Batch.from_rows([(range(order), [1.0] * order)])
-model = PQR(Separation.top_k(every, order))
-for _ in range(60):  # one of them right after a large part of memory has been begun
-    rows = [(rng.choice(order, 30, replace=False), np.ones(30)) for _ in range(some)]
-    model.learn_many(Batch.from_rows(rows, labels=np.ones(some)))
-    if os.fork() == 0:
-        signal.alarm(60)
-        del model
-        os._exit(0)
-    if os.wait()[1] != 0:
-        raise SystemExit("it did not end by itself")
-"""
-    command = [sys.executable, "-W", "ignore", "-c", program]
-    assert subprocess.run(command, timeout=300).returncode == 0

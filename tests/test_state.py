@@ -14,6 +14,7 @@ import oracle
 import pqrlearn
 from pqrlearn import FM, LR, PQR, QR, Ftrl, FtrlGeneral, Ogd, Separation, State
 from pqrlearn.errors import HyperError
+from pqrlearn.schema import Column, Schema
 from strategies import random_batch
 
 ROWS = random_batch(seed=9)
@@ -36,11 +37,11 @@ def test_a_state_of_another_kind_or_with_parts_missing_is_an_error() -> None:
     with pytest.raises(HyperError, match="a state of lr, not of qr"):
         QR.from_state(state)
     fewer = {name: array for name, array in state.arrays.items() if name != "linear.keys"}
-    with pytest.raises(HyperError, match=r"does not fit together: linear\.keys is missing"):
+    with pytest.raises(HyperError, match=r"an inconsistent state of lr: linear\.keys is missing"):
         LR.from_state(replace(state, arrays=fewer))
     wrong = np.array([[1.0, -1.0]], np.float32)
     arrays = {**state.arrays, "linear.keys": np.array([3], np.uint32), "linear.slots": wrong}
-    with pytest.raises(HyperError, match="a slot is not a state that learning can reach"):
+    with pytest.raises(HyperError, match="invalid optimizer state"):
         LR.from_state(replace(state, arrays=arrays))
 
 
@@ -49,7 +50,7 @@ def test_a_sum_of_squares_is_no_state_of_an_optimizer_that_keeps_none(optimizer:
     state = LR(optimizer=optimizer).state()
     slots = np.array([[1.0, 1.0]], np.float32)
     arrays = {**state.arrays, "linear.keys": np.array([3], np.uint32), "linear.slots": slots}
-    with pytest.raises(HyperError, match="a slot is not a state that learning can reach"):
+    with pytest.raises(HyperError, match="invalid optimizer state"):
         LR.from_state(replace(state, arrays=arrays))
 
 
@@ -123,7 +124,7 @@ def test_weights_turned_into_slots_predict_the_same(family: Any) -> None:
 
 def test_a_schema_is_kept_with_the_model() -> None:
     model = FM()
-    model.schema = {"label": "click", "columns": ["a", "b"]}
+    model.schema = Schema((Column("click", "label"), Column("age", "bins", edges=(18.0,))))
     for twin in (pqrlearn.from_bytes(model.to_bytes()), FM.from_state(model.state())):
         assert twin.schema == model.schema
         assert twin.to_bytes() == model.to_bytes()

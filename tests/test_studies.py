@@ -1,7 +1,9 @@
-"""The accuracy study without its data: who takes part, what is written, what is printed."""
+"""The studies without their data: who takes part, what is written, what is printed."""
 
 from __future__ import annotations
 
+import doctest
+import json
 import sys
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.studies import auto, rivals, sets
+from benchmarks.measure import ROOT
+from benchmarks.studies import auto, cost, cost_page, interaction_scale, profile, rivals, sets
 from benchmarks.studies.rivals import Rival
 
 from pqrlearn import Batch
@@ -74,3 +77,77 @@ def test_the_tables_leave_out_what_the_package_does_not_have(clicks):
 def test_auto_is_compared_with_the_best_of_all_others():
     assert auto._against({"auto": 0.51, "VW": 0.5, "best of 102": 0.6}) == "+2.00 %"
     assert auto._against({"auto": None, "VW": 0.5}) == "–"
+
+
+def test_scales_and_rates_are_compared_at_two_orders(clicks, monkeypatch):
+    monkeypatch.setattr(interaction_scale, "rows_of", lambda name: clicks)
+    linear, *others = interaction_scale.lines("avazu")
+    assert linear[:2] == ["LR", ""]
+    assert len(others) == 2 * len(interaction_scale.SCALES)
+    assert {line[1] for line in others} == {"none", "0.1", "0.3", "1.0", "3.0"}
+    assert all(0 < float(cell) < 5 for line in (linear, *others) for cell in line[2:])
+
+
+# What a row costs.
+
+
+def test_examples_in_docstrings_run():
+    assert doctest.testmod(cost_page).failed == 0
+
+
+def test_the_cost_of_a_row_is_read_for_every_model():
+    place = cost.Place("nonzeros", 5, cost.stream_of(5, 50), cost.everyone(50), learned=2**8)
+    readings = {reading.model: reading for reading in cost.measure([place], rounds=2)}
+    seven = {"LR", "FM", "DiFacto", "PQR", "QR", "CFM", "CCFM"}
+    assert set(readings) == seven | {"CFM, B = 1", "CCFM, B = 1"}
+    assert all(len(reading.microseconds) == 2 for reading in readings.values())
+    assert readings["CFM"].pairs == readings["CCFM, B = 1"].pairs == readings["QR"].pairs > 0
+    assert readings["LR"].features == readings["CFM"].features
+
+
+def test_the_median_of_the_rounds_is_kept():
+    reading = cost.Reading("rank", 8, "FM", 1, 1, 1, 0, [3.0, 9e9, 0.0])
+    assert reading.record()["microseconds"] == 3.0
+
+
+def test_the_page_about_cost_has_the_medians_and_the_growth():
+    readings = [
+        {"sweep": "rank", "x": rank, "model": "FM", "microseconds": 1.0 * rank}
+        for rank in (2, 4, 8)
+    ]
+    machine = dict.fromkeys(("cpu", "cores", "memory_gb", "system", "python", "compiler"), "?")
+    facts = {"command": "c", "date": "d", "commit": "e", "rounds": 3}
+    result = {**facts, "machine": machine | {"load": 0.5}, "readings": readings}
+    assert "| FM     | 2.00 | 4.00 | 8.00 |  ^1.00 |" in cost_page.page(result)
+    [axes] = cost_page.figure(result).axes
+    assert axes.get_xlabel() == "rank m"
+
+
+def test_the_page_about_cost_follows_from_the_medians_in_the_repository():
+    result = json.loads((ROOT / "benchmarks/studies/cost.json").read_text())
+    page = (ROOT / "docs/cost.md").read_text()
+    assert cost_page.page(result) == page, "python -m benchmarks.studies.cost_page writes it again"
+
+
+# The profile.
+
+
+def test_what_callgrind_counts_is_added_up_by_part():
+    text = """Events shown:     Ir Dr
+6,000 (100.0%) 300 (100.0%)  PROGRAM TOTALS
+3,000 (50.00%) 200 (66.67%)  csrc/coordinates.hpp:void pqr::Model::collect<Make>() [x]
+2,000 (33.33%)   0           csrc/separation.hpp:pqr::Separation::rank(unsigned int)
+  900 (15.00%) 100 (33.33%)  csrc/split.hpp:pqr::Splitter::split(pqr::Row const&)
+  100 ( 1.67%)   .           ./math/e_exp.c:exp [libm.so.6]
+"""
+    parts = profile._by_part(text)
+    assert parts == {
+        "coordinates: slot numbers and values; the loop": {"Ir": 3000, "Dr": 200},
+        "look up and sort ranks": {"Ir": 2900, "Dr": 100},
+        profile.OTHER: {"Ir": 100, "Dr": 0},
+    }
+
+
+def test_every_file_that_the_profile_knows_exists():
+    missing = [file for file in profile.PARTS if not (ROOT / "csrc" / file).exists()]
+    assert not missing, f"FILES of benchmarks/studies/profile.py names {missing}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,9 @@ import pytest
 import pqrlearn
 from pqrlearn import FM, LR, PQR, Batch, Counts, DiFacto, Separation
 from pqrlearn.learners.base import Learner
+from programs import COMPILER, needs_compiler
 
 ROOT = Path(__file__).parent.parent
-COMPILER = os.environ.get("CXX", "g++")
 FLAGS = ["-std=c++17", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 REFUSE = ["-include", str(ROOT / "tests/native/refuse.hpp")]
 
@@ -94,24 +94,25 @@ def test_counts_are_those_of_numpy(layout: str) -> None:
     assert found == dict(zip(*(part.tolist() for part in expected), strict=True))
 
 
-@pytest.mark.parametrize("name", ["table", "pairs"])
-@pytest.mark.parametrize("build", [["-O1"], ["-O1", *REFUSE], ["-O0"]], ids=["", "refused", "O0"])
-def test_tables_agree_with_a_map(tmp_path: Path, name: str, build: list[str]) -> None:
-    """The native tables alone, under the address sanitizer; at -O0 with a 16th of the rows."""
-    (tmp_path / "empty.cpp").write_text("int main() {}\n")
+def tables() -> Iterator[Any]:
+    """Two builds of each, and for the long tests the two others."""
+    for name, share in (("table", 16), ("pairs", 1)):
+        yield pytest.param(name, ["-O1"], 1, id=name)
+        yield pytest.param(name, ["-O0", *REFUSE], share, id=f"{name} O0 refused")
+        yield pytest.param(name, ["-O1", *REFUSE], 1, id=f"{name} refused", marks=pytest.mark.long)
+        yield pytest.param(name, ["-O0"], 1, id=f"{name} O0", marks=pytest.mark.long)
 
-    def built(source: Path) -> subprocess.CompletedProcess[str]:
-        flags = [*FLAGS, *build, f"-I{ROOT / 'csrc'}"]
-        command = [COMPILER, *flags, str(source), "-o", str(tmp_path / "run")]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
 
-    if shutil.which(COMPILER) is None or built(tmp_path / "empty.cpp").returncode:
-        pytest.skip(f"{COMPILER} has no address sanitizer")
-    done = built(ROOT / f"tests/native/{name}.cpp")
-    assert done.returncode == 0, done.stderr
-    command = [str(tmp_path / "run"), "16" if "-O0" in build else "1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize(("name", "build", "share"), list(tables()))
+def test_tables_agree_with_a_map(tmp_path: Path, name: str, build: list[str], share: int) -> None:
+    """The native tables alone, under the address sanitizer, some with a share of the rows."""
+    flags = [*FLAGS, *build]
+    needs_compiler(tmp_path, *flags)
+    source, program = ROOT / f"tests/native/{name}.cpp", tmp_path / "run"
+    build_it = [COMPILER, *flags, f"-I{ROOT / 'csrc'}", str(source), "-o", str(program)]
+    for command in (build_it, [str(program), str(share)]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 GROWN = """

@@ -56,7 +56,7 @@ def test_every_setting_tried_is_within_the_papers_range(kind: str, loss: str) ->
 def test_every_setting_tried_is_one_of_the_learner(kind: str) -> None:
     separation = Counts.of(ratings()).separate(order=3)
     for point in points(space(kind, "squared"), 12, seed=1):
-        assert make(kind, "squared", point, lambda: separation).kind == kind
+        assert make(kind, "squared", point, separation).kind == kind
 
 
 def test_every_value_comes_up_before_one_repeats_and_more_trials_begin_like_fewer() -> None:

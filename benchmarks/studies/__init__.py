@@ -1,1 +1,1 @@
-"""Studies of accuracy: who predicts better, on which data, with which settings."""
+"""One-off experiments: python -m benchmarks.studies.NAME; benchmarks/README.md lists them."""

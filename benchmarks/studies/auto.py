@@ -24,9 +24,10 @@ import click
 
 from benchmarks.machine import circumstances
 from benchmarks.measure import ROOT, tell
+from benchmarks.results import as_json
 from benchmarks.studies.rivals import Figures, Rival, rivals, vw_rivals
 from benchmarks.studies.sets import STUDIES, rows_of
-from pqrlearn.files import written_whole
+from pqrlearn.files import atomic_path
 from pqrlearn.journal import Journal, key_of
 
 FOLDER = ROOT / "build" / "studies"
@@ -155,15 +156,15 @@ def _line(cells: Iterable[str]) -> str:
 @click.command()
 @click.option("--set", "studies", multiple=True, type=click.Choice(list(STUDIES)))
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True)
-@click.option("--again", is_flag=True, help="Forget the runs in the journal.")
+@click.option("--again", is_flag=True, help="Discard the journal and run everything again.")
 @click.option("--output", type=click.Path(path_type=Path), default=OUTPUT)
 def main(studies: tuple[str, ...], jobs: int, again: bool, output: Path) -> None:
     """Compares Auto with rivals that were tuned in hindsight."""
     about = circumstances()
     done = results(studies or tuple(STUDIES), jobs, again)
     found = {study: summary(study, runs) for study, runs in done.items()}
-    with written_whole(output) as beside:
-        beside.write_text(json.dumps({**about, "sets": found}, indent=1) + "\n")
+    with atomic_path(output) as beside:
+        beside.write_text(as_json({**about, "sets": found}) + "\n")
     print(f"Progressive loss:\n\n{table(found)}\n\nFrozen after 80 %:\n\n{frozen_table(found)}")
 
 

@@ -18,7 +18,7 @@ import pqrlearn
 from benchmarks.measure import PEERS_PYTHON, ROOT, measure, near
 from benchmarks.studies.sets import STUDIES, rows_of
 from pqrlearn import LR, PQR, Batch, Counts, Ftrl
-from pqrlearn.files import written_whole
+from pqrlearn.files import atomic_path
 from pqrlearn.metrics import Metrics
 
 Margins = npt.NDArray[np.float64]
@@ -166,7 +166,7 @@ def write_vw(study: str, folder: Path) -> Path:
         f"{index}" if value == 1 else f"{index}:{value!r}"
         for index, value in zip(batch.indices.tolist(), batch.values.tolist(), strict=True)
     ]
-    with written_whole(path) as beside, beside.open("w") as file:
+    with atomic_path(path) as beside, beside.open("w") as file:
         for row, label in enumerate(batch.labels.tolist()):
             features = " ".join(names[batch.indptr[row] : batch.indptr[row + 1]])
             file.write(f"{2 * label - 1 if clicks else label:g} |f {features}\n")

@@ -45,7 +45,7 @@ class NamedAuto : public Named<Auto> {
     check_state("pair", pair_slots);
     for (std::size_t n = 0; n < squares.size(); ++n) {
       if (!(squares.data()[n] > 0.0f && squares.data()[n] <= 1e14f)) {
-        refuse("linear: not a state that learning can reach");
+        refuse("linear: invalid state");
       }
     }
     const AutoState state{copied(features), copied(counts), copied(squares), copied(exponents),
@@ -80,6 +80,7 @@ class NamedAuto : public Named<Auto> {
         if (at < given.size()) scalar = given[at];
         ++at;
       });
+      m.mixture.refresh();
       const Mixture& mixture = m.mixture;
       const bool small = std::all_of(given.begin(), given.end(), [](double scalar) {
         return std::fabs(scalar) <= 1e60 || std::isinf(scalar);  // no label yet: the range is empty
@@ -88,7 +89,7 @@ class NamedAuto : public Named<Auto> {
              mixture.total >= 0.0 && m.rise.rows >= 0.0 && m.rise.mean_features >= 1.0 &&
              m.rise.mean_low >= 1.0;
     });
-    if (!good) refuse("scalars: not a state that learning can reach");
+    if (!good) refuse("scalars: invalid state");
   }
 
   std::vector<double> posterior() const {
@@ -97,7 +98,7 @@ class NamedAuto : public Named<Auto> {
   }
   // How much of the answer is stacked.
   double stacked() const {
-    return model_.read([](const Auto& m) { return m.mixture.two.posterior(m.mixture.eta())[1]; });
+    return model_.read([](const Auto& m) { return m.mixture.stacked_share(); });
   }
   std::vector<double> losses() const {
     return model_.read([](const Auto& m) {
@@ -136,12 +137,13 @@ class NamedAuto : public Named<Auto> {
     const auto many = [&](auto& numbers) {
       for (auto& number : numbers) visit(number);
     };
-    for (auto& slot : m.bias) visit(slot.z), visit(slot.info);
+    for (std::size_t k = 0; k < experts; ++k) visit(m.bias.z[k]), visit(m.bias.info[k]);
     const auto bayes = [&](auto& of) {
       many(of.counted), many(of.lost), visit(of.own), visit(of.excess);
     };
     auto& mixture = m.mixture;
-    bayes(mixture.all), bayes(mixture.two), many(mixture.stacker.a), many(mixture.stacker.P);
+    bayes(mixture.all), bayes(mixture.two);
+    Stacker::each(mixture.stacker, visit);
     visit(mixture.largest), visit(mixture.total), visit(mixture.low), visit(mixture.high);
     auto& rise = m.rise;
     visit(rise.rows), visit(rise.features), visit(rise.meetings), visit(rise.low_sum);
@@ -150,14 +152,14 @@ class NamedAuto : public Named<Auto> {
 
   // Information is not negative, clicks are no more than rows, and only the range may be infinite.
   static bool counts_are_valid(const Auto& m) {
-    bool good = m.settings().loss == Loss::squared || m.bias[0].z <= m.bias[0].info;
-    for (const auto& slot : m.bias) good = good && slot.info >= 0.0;
+    bool good = m.settings().loss == Loss::squared || m.bias.z[0] <= m.bias.info[0];
+    for (const double info : m.bias.info) good = good && info >= 0.0;
     std::size_t infinite = 0;
     each_scalar(m, [&](const double& scalar) { infinite += std::isinf(scalar); });
     const Mixture& mixture = m.mixture;
     const bool none = mixture.total == 0.0;
     return good && (none ? infinite <= 2 : infinite == 0 && mixture.low <= mixture.high) &&
-           (m.settings().loss == Loss::squared || m.bias[0].z >= 0.0);
+           (m.settings().loss == Loss::squared || m.bias.z[0] >= 0.0);
   }
 
   // Half of a slot is z, half is information.
@@ -166,7 +168,7 @@ class NamedAuto : public Named<Auto> {
     for (std::size_t i = 0; i < slots.size(); ++i) {
       const float value = slots.data()[i];
       if (!(std::fabs(value) <= 1e30f) || (i % columns >= columns / 2 && value < 0.0f)) {
-        refuse(name + ": not a state that learning can reach");
+        refuse(name + ": invalid state");
       }
     }
   }

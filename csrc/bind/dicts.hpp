@@ -63,18 +63,6 @@ inline std::string_view utf8(PyObject* text) {
   return {data, static_cast<std::size_t>(size)};
 }
 
-// The index of each name, -1 where there is none.
-inline Out<std::int64_t> find_each(const Names& names, const nb::list& texts) {
-  std::vector<std::int64_t> found;
-  found.reserve(texts.size());
-  for (const nb::handle text : texts) {
-    if (!PyUnicode_Check(text.ptr())) throw nb::type_error("a name must be a str");
-    const std::uint32_t* index = names.find(utf8(text.ptr()));
-    found.push_back(index ? std::int64_t{*index} : -1);
-  }
-  return give(std::move(found));
-}
-
 // Turns a dict into a canonical row without going back to Python: a string value
 // is the feature `key=value`, a number is the feature `key` with that value (an
 // integer key is the index itself, of a feature that has no name), None is absent.
@@ -131,6 +119,7 @@ class DictRow {
 
  private:
   RowBuffer row_;
+  bool warned_ = false;
   std::vector<std::pair<std::string, float>> unknown_;
   std::uint64_t next_feature_ = 0;
   std::uint64_t new_names_ = 0;
@@ -196,10 +185,23 @@ class DictRow {
       asked_.push_back({nullptr, begin, length, hash, 1.0f});
     } else {
       const float amount = number(key, value);
+      if (PyLong_CheckExact(value) && amount >= 1000.0f && !warned_) warn_of_id(key, value);
       if (amount == 0.0f) return;
       const std::string_view name = utf8(key);
       asked_.push_back({name.data(), 0, name.size(), names.prefetch(name), amount});
     }
+  }
+
+  // Whoever gives ids as integers learns one weight for all of them. Said once for each learner.
+  void warn_of_id(PyObject* key, PyObject* value) {
+    warned_ = true;
+    const std::string shown = nb::repr(value).c_str();
+    const std::string message = "field " + std::string(nb::repr(key).c_str()) + " is the integer " +
+                                shown + ", taken as a number; if it is an id, give it as text ('" +
+                                shown + "') or give the model a schema";
+    const nb::object held_key = nb::borrow(key), held_value = nb::borrow(value);
+    copy_names();  // a filter of warnings may run any code
+    if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) != 0) throw nb::python_error();
   }
 
   // A feature that is called by its index.

@@ -11,6 +11,7 @@
 
 #include "../descent.hpp"
 #include "../difacto.hpp"
+#include "../factor_model.hpp"
 #include "../factors.hpp"
 #include "../fm.hpp"
 #include "../optim.hpp"
@@ -25,64 +26,80 @@ void check_finite(const std::string& name, const Array& array, bool sums) {
   for (std::size_t i = 0; i < array.size(); ++i) {
     const float value = array.data()[i];
     if (!std::isfinite(value) || (sums && value < 0.0f)) {
-      refuse(name + ": not a state that learning can reach");
+      refuse(name + ": invalid optimizer state");
     }
   }
 }
 
-class NamedFm : public Named<Fm> {
+// Both have a bias with a state of two numbers, and a state that is checked when it comes back.
+template <class Core>
+class NamedFactors : public Named<Core> {
+ public:
+  using Named<Core>::Named;
+
+  // z and root_n; of FM, the weight and its sum of squared gradients.
+  std::pair<double, double> bias() const {
+    return this->model_.read([](const Core& m) { return std::make_pair(m.bias.z, m.bias.root_n); });
+  }
+  void set_bias(std::pair<double, double> slot) {
+    this->model_.change([&](Core& m) { m.bias = {slot.first, slot.second}; });
+  }
+  double bias_weight() const {
+    return this->model_.read([](const Core& m) { return m.bias_weight(); });
+  }
+
+ protected:
+  FactorState take() const {
+    return this->model_.read([](const Core& m) { return m.state(); });
+  }
+  void put(const FactorState& state) {
+    check_finite("linear", state.slots, false);
+    check_finite("factor", state.factors, false);
+    check_finite("factor", state.sums, true);
+    for (std::size_t n = 0; n < state.features.size(); ++n) {
+      if (state.slots[2 * n + 1] < 0.0f) refuse("linear: invalid optimizer state");
+    }
+    if (!this->model_.change([&](Core& m) { return m.restore(state); })) {
+      refuse("features are out of order, or counts and factors do not fit together");
+    }
+  }
+};
+
+class NamedFm : public NamedFactors<Fm> {
  public:
   // rates: eta, beta, l1 and l2 of the linear weights, then of the factors
   NamedFm(const std::string& loss, bool bias, std::size_t rank, std::uint64_t seed, float init,
           bool adaptive, bool decays, const std::vector<double>& rates)
-      : Named<Fm>(loss_named(loss), FmSettings{loss_named(loss),
-                                               bias,
-                                               rank,
-                                               {seed, init},
-                                               descent(adaptive, decays, rates, 0),
-                                               descent(adaptive, decays, rates, 4)}),
-        rank_(rank),
-        adaptive_(adaptive) {}
-
-  // Its weight and its sum of squared gradients.
-  std::pair<double, double> bias() const {
-    return model_.read([](const Fm& m) { return std::make_pair(m.bias, m.bias_sum); });
-  }
-  void set_bias(std::pair<double, double> bias) {
-    model_.change([&](Fm& m) { std::tie(m.bias, m.bias_sum) = bias; });
-  }
+      : NamedFactors(loss_named(loss),
+                     FactorSettings{loss_named(loss),
+                                    bias,
+                                    {{1, rank}},
+                                    {seed, init},
+                                    descent(adaptive, decays, rates, 4)},
+                     FmRule{descent(adaptive, decays, rates, 0)}),
+        dimension_(rank) {}
 
   // Features; weight and sum of each; factors of each; their sums.
   nb::tuple state() const {
-    FmState state = model_.read([](const Fm& m) { return m.state(); });
-    return nb::make_tuple(give(std::move(state.features)), give(std::move(state.linear), 2),
-                          give(std::move(state.factors), rank_),
-                          give(std::move(state.sums), rank_));
+    FactorState state = take();
+    return nb::make_tuple(give(std::move(state.features)), give(std::move(state.slots), 2),
+                          give(std::move(state.factors), dimension_),
+                          give(std::move(state.sums), dimension_));
   }
 
   void restore(const In<std::uint32_t>& features, const In2<float>& linear,
                const In2<float>& factors, const In2<float>& sums) {
     const std::size_t size = features.size();
-    const bool fits = linear.shape(0) == size && linear.shape(1) == 2 && factors.shape(0) == size &&
-                      factors.shape(1) == rank_ && sums.shape(0) == (adaptive_ ? size : 0) &&
-                      sums.shape(1) == rank_;
-    if (!fits) refuse("features and factors do not fit together");
-    check_finite("linear", linear, false);
-    check_finite("factor", factors, false);
-    check_finite("factor", sums, true);
-    for (std::size_t n = 0; n < size; ++n) {
-      if (linear.data()[2 * n + 1] < 0.0f) refuse("linear: not a state that learning can reach");
+    if (linear.shape(0) != size || linear.shape(1) != 2 || factors.shape(1) != dimension_ ||
+        sums.shape(1) != dimension_) {
+      refuse("features and factors do not fit together");
     }
-    if (!model_.change([&](Fm& m) {
-          return m.restore(features.data(), linear.data(), factors.data(), sums.data(), size);
-        })) {
-      refuse("features are out of order");
-    }
+    put({copied(features), std::vector<std::uint32_t>(size, 1), copied(linear), copied(factors),
+         copied(sums)});
   }
 
  private:
-  std::size_t rank_;
-  bool adaptive_;
+  std::size_t dimension_;
 
   static DescentRule descent(bool adaptive, bool decays, const std::vector<double>& rates,
                              std::size_t at) {
@@ -91,33 +108,21 @@ class NamedFm : public Named<Fm> {
   }
 };
 
-class NamedDifacto : public Named<Difacto> {
+class NamedDifacto : public NamedFactors<Difacto> {
  public:
   // ftrl: alpha, beta, l1, l2; adagrad: eta, beta, l2
   NamedDifacto(const std::string& loss, bool bias,
                const std::vector<std::pair<std::uint32_t, std::size_t>>& tiers, std::uint64_t seed,
                float init, const std::vector<double>& ftrl, const std::vector<double>& adagrad)
-      : Named<Difacto>(loss_named(loss), DifactoSettings{loss_named(loss),
-                                                         bias,
-                                                         tiers_of(tiers),
-                                                         {seed, init},
-                                                         ftrl_of(ftrl),
-                                                         adagrad_of(adagrad)}) {}
-
-  // z and root_n.
-  std::pair<double, double> bias() const {
-    return model_.read([](const Difacto& m) { return std::make_pair(m.bias.z, m.bias.root_n); });
-  }
-  void set_bias(std::pair<double, double> slot) {
-    model_.change([&](Difacto& m) { m.bias = {slot.first, slot.second}; });
-  }
-  double bias_weight() const {
-    return model_.read([](const Difacto& m) { return m.bias_weight(); });
-  }
+      : NamedFactors(
+            loss_named(loss),
+            FactorSettings{
+                loss_named(loss), bias, tiers_of(tiers), {seed, init}, adagrad_of(adagrad)},
+            DifactoRule{ftrl_of(ftrl)}) {}
 
   // Features; counts; slots; all factors one after the other; their sums.
   nb::tuple state() const {
-    DifactoState state = model_.read([](const Difacto& m) { return m.state(); });
+    FactorState state = take();
     return nb::make_tuple(give(std::move(state.features)), give(std::move(state.counts)),
                           give(std::move(state.slots), 2), give(std::move(state.factors)),
                           give(std::move(state.sums)));
@@ -129,17 +134,7 @@ class NamedDifacto : public Named<Difacto> {
     if (counts.size() != size || slots.shape(0) != size || slots.shape(1) != 2) {
       refuse("features, counts and slots do not fit together");
     }
-    check_finite("linear", slots, false);
-    check_finite("factor", factors, false);
-    check_finite("factor", sums, true);
-    for (std::size_t n = 0; n < size; ++n) {
-      if (slots.data()[2 * n + 1] < 0.0f) refuse("linear: not a state that learning can reach");
-    }
-    const DifactoState state{copied(features), copied(counts), copied(slots), copied(factors),
-                             copied(sums)};
-    if (!model_.change([&](Difacto& m) { return m.restore(state); })) {
-      refuse("features are out of order, or counts and factors do not fit together");
-    }
+    put({copied(features), copied(counts), copied(slots), copied(factors), copied(sums)});
   }
 
   Out<float> weights(const In2<float>& slots) const {
@@ -152,10 +147,11 @@ class NamedDifacto : public Named<Difacto> {
   static std::vector<Tier> tiers_of(
       const std::vector<std::pair<std::uint32_t, std::size_t>>& pairs) {
     std::vector<Tier> tiers;
-    for (const auto& [count, rank] : pairs) {
-      const bool rises = tiers.empty() || (count > tiers.back().count && rank > tiers.back().rank);
-      if (count == 0 || rank == 0 || !rises) refuse("tiers must rise");
-      tiers.push_back({count, rank});
+    for (const auto& [count, dimension] : pairs) {
+      const bool rises =
+          tiers.empty() || (count > tiers.back().count && dimension > tiers.back().dimension);
+      if (count == 0 || dimension == 0 || !rises) refuse("tiers must rise");
+      tiers.push_back({count, dimension});
     }
     return tiers;
   }

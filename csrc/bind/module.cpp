@@ -27,9 +27,11 @@
 #include "digest.hpp"
 #include "embedded.hpp"
 #include "named.hpp"
+#include "numbering.hpp"
 #include "reader.hpp"
 #include "rows.hpp"
 #include "scores.hpp"
+#include "vw.hpp"
 
 using namespace nb::literals;
 
@@ -116,6 +118,9 @@ NB_MODULE(_core, m) {
   m.def("parse_libsvm", &parse_libsvm, "text"_a, "last"_a, "loss"_a, "first_line"_a, "skip"_a);
   m.def("format_libsvm", &format_libsvm, "indptr"_a.noconvert(), "indices"_a.noconvert(),
         "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());
+  m.def("parse_vw", &read_vw, "text"_a, "skip"_a, "first_line"_a);
+  m.attr("BAD_VW_MESSAGES") =
+      std::vector<std::string>(pqr::bad_vw_messages.begin(), pqr::bad_vw_messages.end());
   m.attr("TOO_LARGE") = too_large;
   m.attr("BAD_ROW_MESSAGES") =
       std::vector<std::string>(pqr::bad_messages.begin(), pqr::bad_messages.end());
@@ -140,7 +145,8 @@ NB_MODULE(_core, m) {
              const std::uint32_t* index = names.find(name);
              return index ? std::optional<std::uint32_t>(*index) : std::nullopt;
            })
-      .def("find_each", &find_each, "names"_a)
+      .def("add_each", &add_each, "indices"_a.noconvert(), "offsets"_a.noconvert(),
+           "bytes"_a.noconvert())
       .def_prop_ro("next_feature", &pqr::Names::next_feature)
       .def("start_at", &pqr::Names::start_at, "next_feature"_a)
       .def("name",
@@ -152,6 +158,13 @@ NB_MODULE(_core, m) {
       .def("arrays", &name_arrays)
       .def("restore", &restore_names, "indices"_a.noconvert(), "ends"_a.noconvert(),
            "bytes"_a.noconvert());
+
+  m.def("code_texts", &code_texts<std::int32_t>, "offsets"_a.noconvert(), "bytes"_a.noconvert(),
+        "valid"_a = nb::none());
+  m.def("code_texts", &code_texts<std::int64_t>, "offsets"_a.noconvert(), "bytes"_a.noconvert(),
+        "valid"_a = nb::none());
+  m.def("number_rows", &number_rows, "columns"_a, "rows"_a, "known"_a, "fresh"_a, "hash_bits"_a,
+        "most"_a);
 
   nb::class_<pqr::Digest>(m, "Digest")
       .def(nb::init<>())
@@ -181,9 +194,6 @@ NB_MODULE(_core, m) {
       .def(nb::init<const In<std::uint32_t>&>(), "high"_a.noconvert())
       .def("split", &SharedSeparation::split, "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert());
-  nb::class_<Room>(m, "Room")
-      .def(nb::init<std::uint64_t>(), "order"_a)
-      .def_static("bytes", &Room::bytes, "order"_a);
 
   learner<NamedModel>(m, "Model")
       .def(nb::init<const SharedSeparation&, const std::string&, bool, bool, float,
@@ -193,7 +203,6 @@ NB_MODULE(_core, m) {
       .def("learn_split", &NamedModel::learn_split, "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert(), "splits"_a,
            "first"_a)
-      .def("use", &NamedModel::use, "room"_a)
       .def("state", &NamedModel::state, "block"_a)
       .def("restore", &NamedModel::restore, "block"_a, "keys"_a.noconvert(), "slots"_a.noconvert())
       .def("pair_counts", &NamedModel::pair_counts)

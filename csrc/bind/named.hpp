@@ -16,9 +16,9 @@
 #include <variant>
 #include <vector>
 
-#include "../memory.hpp"
 #include "../model.hpp"
 #include "../names.hpp"
+#include "../pages.hpp"
 #include "../separation.hpp"
 #include "../shared.hpp"
 #include "arrays.hpp"
@@ -172,14 +172,6 @@ class Named {
   DictRow scratch_;
 };
 
-// Memory for the slots of a model that is not there yet.
-struct Room {
-  Model::Slots slots;
-
-  explicit Room(std::uint64_t order) : slots(Model::ready(order)) {}
-  static std::size_t bytes(std::uint64_t order) { return Model::soon(order); }
-};
-
 using Rates = std::map<std::string, double>;
 
 // The rates that an optimizer declares, in its order.
@@ -235,10 +227,6 @@ class NamedModel : public Named<Model> {
       : Named(loss_named(loss),
               Settings{loss_named(loss), bias, everything_high, interaction_scale},
               optimizer_named(static_cast<Optimizer*>(nullptr), optimizer, rates), separation.of) {}
-
-  void use(Room& room) {
-    model_.change([&](Model& model) { model.use(room.slots); });
-  }
 
   // Rows that were split in advance, by the separation of this model, from split `first` on.
   Out<double> learn_split(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
@@ -376,7 +364,7 @@ class NamedModel : public Named<Model> {
           },
           m.optimizer);
     });
-    if (!good) refuse("the optimizer's scalars are not a state that learning can reach");
+    if (!good) refuse("the optimizer's scalars: invalid optimizer state");
   }
 
  private:
@@ -393,7 +381,7 @@ class NamedModel : public Named<Model> {
         return true;
       });
     });
-    if (!good) refuse(block + ": a slot is not a state that learning can reach");
+    if (!good) refuse(block + ": invalid optimizer state");
   }
 
   static Block block_named(const std::string& name) {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "../loss.hpp"
+#include "../parallel.hpp"
 #include "../row.hpp"
-#include "../shared.hpp"
 #include "arrays.hpp"
 
 namespace pqr::bind {

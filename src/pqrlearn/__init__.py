@@ -28,9 +28,12 @@ if TYPE_CHECKING:
         from_bytes,
         load,
     )
+    from pqrlearn.progressive import evaluate
     from pqrlearn.readers import read
     from pqrlearn.rows import Batch
+    from pqrlearn.schema import Column, Schema
     from pqrlearn.separation import Counts, Separation
+    from pqrlearn.training.oneline import train
 
 _HOMES = {
     "AdaGrad": "hyper",
@@ -38,6 +41,7 @@ _HOMES = {
     "Batch": "rows",
     "CCFM": "learners",
     "CFM": "learners",
+    "Column": "schema",
     "Counts": "separation",
     "DiFacto": "learners",
     "FM": "learners",
@@ -50,12 +54,15 @@ _HOMES = {
     "PQR": "learners",
     "PqrError": "errors",
     "QR": "learners",
+    "Schema": "schema",
     "Separation": "separation",
     "Sgd": "hyper",
     "State": "learners",
+    "evaluate": "progressive",
     "from_bytes": "learners",
     "load": "learners",
     "read": "readers",
+    "train": "training.oneline",
 }
 
 __all__ = [
@@ -68,6 +75,7 @@ __all__ = [
     "AdaGrad",
     "Auto",
     "Batch",
+    "Column",
     "Counts",
     "DiFacto",
     "Ftrl",
@@ -76,17 +84,20 @@ __all__ = [
     "NuclearBall",
     "Ogd",
     "PqrError",
+    "Schema",
     "Separation",
     "Sgd",
     "State",
+    "evaluate",
     "from_bytes",
     "load",
     "read",
+    "train",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports each public name where it is first used, so that `pqr --version` stays quick."""
+    """Imports each public name on first use, so that `pqr --version` stays fast."""
     if name not in _HOMES:
         raise AttributeError(f"module 'pqrlearn' has no attribute {name!r}")
     from importlib import import_module

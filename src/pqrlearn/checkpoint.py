@@ -1,7 +1,7 @@
-"""How far a run has come: what a checkpoint adds to a model.
+"""Checkpoints: model files that also record the progress of a run.
 
-A checkpoint is a model file that also says which inputs it has learned from, and how many of their
-rows. Going on from it on the same inputs gives the bytes of a run that was never interrupted.
+A checkpoint stores which inputs the model learns from and how many of their rows it has learned.
+Resuming from it on the same inputs gives the same bytes as a run that was never interrupted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pqrlearn.rows import Batch
 
 @dataclass(frozen=True)
 class Progress:
-    """`rows` of the current pass (counted from 0) are done; `inputs` are digests."""
+    """How many passes are done, and how many rows of the next; `inputs` are digests."""
 
     inputs: tuple[str, ...]
     passes: int
@@ -30,6 +30,9 @@ class Progress:
 
     def after(self, rows: int) -> Progress:
         return replace(self, rows=self.rows + rows)
+
+    def next_pass(self) -> Progress:
+        return replace(self, done_passes=self.done_passes + 1, rows=0)
 
     @staticmethod
     def of(inputs: Inputs, passes: int) -> Progress:
@@ -52,7 +55,7 @@ class Progress:
         return Progress(tuple(inputs), **numbers)
 
     def check_inputs(self, inputs: Inputs, name: str) -> None:
-        """The inputs must be those it has learned from: skipping rows of others would lose them."""
+        """Rejects other inputs than those of the checkpoint, whose first rows would be lost."""
         if inputs.digests() != self.inputs:
             raise DataError(
                 f"{name} is a checkpoint of other inputs than {', '.join(inputs.paths)}; "
@@ -68,12 +71,12 @@ def skip(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
         else:
             yield batch.part(rows, len(batch)) if rows else batch
             rows = 0
-    if rows:  # stdin has no mark to tell it by
+    if rows:  # possible with stdin, which has no digest
         raise DataError("the input has fewer rows than the checkpoint has learned")
 
 
 def cut(batches: Iterable[Batch], every: int, done: int = 0) -> Iterator[Batch]:
-    """The same rows in batches that end wherever the number of rows is a multiple of `every`."""
+    """The same rows, in batches that end at every multiple of `every` rows."""
     for batch in batches:
         start = 0
         while start < len(batch):

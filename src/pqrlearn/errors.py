@@ -1,34 +1,53 @@
-"""What can go wrong, as a tree. The command line turns each branch into an exit code.
+"""All exceptions, as a tree. The command line turns each branch into an exit code.
 
 PqrError                    1
-├── HyperError              2   a setting out of its range, or two that contradict each other
+├── HyperError              2   a setting out of its range
+│   └── SettingsConflict    2   settings that cannot be used together
 ├── DataError               3   input that cannot be used: an empty file, a broken archive
 │   └── RowError            3   one row of it, with file, line and byte where they are known
-│       └── RefusedRow      3   a good row whose values are too large for the model
-├── MissingExtra            1   a library that only some need, and that is not installed
-└── ModelFileError          4   a file that is not a usable model or separation
-    ├── NotAModel               foreign bytes
-    ├── WrongVersion            of a newer format, or one too old to be read
+│       └── RefusedRow      3   a valid row whose values are too large for the model
+├── MissingExtra            1   an optional dependency that is not installed
+└── ModelFileError          4   a file that cannot be used as a model or separation
+    ├── NotAModel               not written by pqrlearn
+    ├── WrongVersion            a newer format, or one too old to be read
     └── Corrupt                 truncated, damaged, or parts that contradict each other
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 
 class PqrError(Exception):
-    """The root: everything that pqrlearn raises on purpose."""
+    """Base class of all exceptions that pqrlearn raises."""
 
     exit_code = 1
     case: tuple[str, ...] = ()
-    """What it is a case of, and of what, where a caller may know the way out: see cli.WAYS_OUT."""
+    """The kind of problem and its subjects, for advice of the caller: see cli.WAYS_OUT."""
 
 
 class HyperError(PqrError, ValueError):
-    """A setting out of its range, or two settings that contradict each other."""
+    """A setting out of its range."""
 
     exit_code = 2
+
+
+class SettingsConflict(HyperError):
+    """Settings that cannot be used together.
+
+    In `template`, `{name}` stands for a setting: the command shows it as an option.
+
+    >>> str(SettingsConflict("{min_count} needs {model} pqr"))
+    'min_count needs model pqr'
+    """
+
+    def __init__(self, template: str) -> None:
+        self.template = template
+        super().__init__(re.sub(r"\{(\w+)\}", r"\1", template))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (SettingsConflict, (self.template,))
 
 
 class DataError(PqrError, ValueError):
@@ -38,7 +57,7 @@ class DataError(PqrError, ValueError):
 
 
 class RowError(DataError):
-    """One bad row. `str()` gives `file:line:byte: message` as far as they are known."""
+    """One bad row. `str()` gives `file:line:byte: message`, as far as these are known."""
 
     def __init__(
         self,
@@ -58,9 +77,10 @@ class RowError(DataError):
 
 
 class RefusedRow(RowError):
-    """A row that a model cannot take; the rows before it in its batch have been.
+    """A row that a model cannot learn or predict; those before it in the batch are done.
 
-    `row` is its place in the batch, `alone` a Batch of it; `margins` are those of the rows before.
+    `row` is its position in the batch and `alone` a Batch that holds only this row; `margins` are
+    those of the rows before it.
     """
 
     row: int
@@ -73,7 +93,7 @@ def _row_error(message: str, where: dict[str, object]) -> RowError:
 
 
 class MissingExtra(PqrError, ImportError):
-    """A library that only some need, and that is not installed."""
+    """An optional dependency that is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
         self.what, self.extra = what, extra
@@ -84,17 +104,17 @@ class MissingExtra(PqrError, ImportError):
 
 
 class ModelFileError(PqrError, ValueError):
-    """A file that is not a usable model or separation."""
+    """A file that cannot be used as a model or separation."""
 
     exit_code = 4
 
 
 class NotAModel(ModelFileError):
-    """Foreign bytes."""
+    """A file that was not written by pqrlearn."""
 
 
 class WrongVersion(ModelFileError):
-    """Of a newer format than this version of pqrlearn reads, or of an older one."""
+    """A file of a newer format than this version of pqrlearn reads, or of one too old."""
 
 
 class Corrupt(ModelFileError):

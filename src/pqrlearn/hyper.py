@@ -1,4 +1,4 @@
-"""Every hyper-parameter: its name, default, range and meaning, validated once, here."""
+"""Every hyper-parameter: name, default, range and meaning; the one place that validates them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ import math
 import sys
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypedDict
 
 from pqrlearn.errors import HyperError
 
 INTERACTION_SCALE: Final = 1.0
-"""Default factor of the interaction scale: see docs/decisions/0004-interaction-scale.md."""
+"""Default of the interaction scale: see docs/decisions/0004-interaction-scale.md."""
 
 SAMPLE_ROWS: Final = 1_000_000
-"""How many rows of a file are counted to tell frequent features from rare ones."""
+"""Default number of rows that are counted to find the frequent features."""
 
 SCHEDULES: Final = ("fixed", "sqrt")
-"""Of the steps of online gradient descent."""
+"""Schedules of the step size of gradient descent."""
 
 MAX_ORDER: Final = 2**32 - 2
 
 ORDERS: Final = (0, 1, 4, 16)
-"""Orders to choose from, in units of the default order ⌈√d⌉: nothing high, the paper's suggestion,
-and more. The loss changes slowly with the order, so steps of 4 are fine enough. Four orders cost at
-most ln 4 = 1.39 nats of LogLoss in total; 16√d features have at most 128·d pairs."""
+"""Orders of a mixture, in units of the default order ⌈√d⌉: no high features, the paper's
+suggestion, and more. The loss changes slowly with the order, so steps of 4 are fine enough. Mixing
+four orders costs at most ln 4 = 1.39 nats of LogLoss in total; 16√d features have at most 128·d
+pairs."""
 
 RANK: Final = 8
 """Default number of factors of a feature."""
@@ -32,13 +33,13 @@ RANK: Final = 8
 MAX_RANK: Final = 512
 
 INIT: Final = 0.02
-"""Factors start uniform between -INIT and INIT, by a hash of seed, feature and component."""
+"""Factors start uniform in [-INIT, INIT], by a hash of the seed, the feature and the component."""
 
 TIERS: Final = ((10, 4), (100, 8), (1000, 16))
-"""Default tiers of DiFacto: from how many rows on a feature has how many factors."""
+"""Default tiers of DiFacto: a feature that was in 10 rows has 4 factors, and so on."""
 
 FACTOR_ETA: Final = 0.02
-"""Default learning rate of factors, by AdaGrad."""
+"""Default AdaGrad learning rate of factors."""
 
 MAX_SEED: Final = 2**63 - 1
 
@@ -54,7 +55,7 @@ def check_number(name: str, value: object, *, above: float | None = None) -> flo
 
 
 def check_rate(name: str, value: object, *, above: float | None = None) -> float:
-    """`check_number` within bounds that keep what is learned within a 32-bit float."""
+    """`check_number`, with bounds that keep the learned state within 32-bit floats."""
     rate = check_number(name, value, above=above)
     if rate and not 1e-12 <= rate <= 1e12:
         raise HyperError(f"{name}={value!r} must be from 1e-12 to 1e12")
@@ -62,12 +63,12 @@ def check_rate(name: str, value: object, *, above: float | None = None) -> float
 
 
 def check_interaction_scale(factor: float | None) -> float | None:
-    """None leaves interaction values as they are; f multiplies them by f / √(how many they are)."""
+    """None means no scaling; f multiplies the interactions of a row by f / √(their number)."""
     return None if factor is None else check_rate("interaction_scale", factor, above=0)
 
 
 def check_radius(radius: float | None) -> float:
-    """As a number: no bound is infinity."""
+    """The radius as a number: no bound is infinity."""
     return math.inf if radius is None else check_rate("radius", radius, above=0)
 
 
@@ -80,7 +81,7 @@ def check_whole(name: str, value: object, *, least: int, most: int | None = None
 
 
 def check_tiers(tiers: object) -> tuple[tuple[int, int], ...]:
-    """Pairs of a count and a rank, both rising."""
+    """Pairs of a count and a rank, both increasing."""
     try:
         pairs = tuple((count, rank) for count, rank in tiers)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
@@ -89,13 +90,13 @@ def check_tiers(tiers: object) -> tuple[tuple[int, int], ...]:
         check_whole("tiers: count", count, least=1, most=2**32 - 1)
         check_whole("tiers: rank", rank, least=1, most=MAX_RANK)
     if any(a[0] >= b[0] or a[1] >= b[1] for a, b in pairwise(pairs)):
-        raise HyperError(f"tiers={tiers!r} must rise, in count and in rank")
+        raise HyperError(f"tiers={tiers!r} must increase, in count and in rank")
     return pairs
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """What turns gradients into weights: a name, and settings that are rates of the core."""
+    """How gradients become weights."""
 
     name: ClassVar[str]
 
@@ -105,10 +106,10 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class LinearOptimizer(Optimizer):
-    """One of a model that is linear in its weights."""
+    """An optimizer of models that are linear in their weights."""
 
     def rates(self) -> dict[str, float]:
-        """By the names that the native optimizer declares."""
+        """Its settings as numbers, under the names that the native optimizer declares."""
         raise NotImplementedError
 
 
@@ -116,8 +117,8 @@ class LinearOptimizer(Optimizer):
 class Ftrl(LinearOptimizer):
     """FTRL-Proximal (Algorithm 2 of the paper).
 
-    alpha: learning rate; beta: damps the first steps; l1: weights whose gradients do not add up
-    to more are exactly zero (never the bias); l2: pulls weights towards zero.
+    alpha: learning rate; beta: damps the first steps; l1: a weight stays exactly zero until the
+    sum of its gradients exceeds it (except the bias); l2: pulls weights towards zero.
     """
 
     name: ClassVar[str] = "ftrl"
@@ -137,10 +138,10 @@ class Ftrl(LinearOptimizer):
 
 @dataclass(frozen=True)
 class Ogd(LinearOptimizer):
-    """Online gradient descent: weights - step · gradient, then back into the ball of a radius.
+    """Online gradient descent: weights - step · gradient, then projected onto a ball.
 
-    eta: the step; schedule: "sqrt" divides it by √t at row t, "fixed" does not; radius: the largest
-    l2 norm of all weights, the bias among them, or None for no bound.
+    eta: the step; schedule: "sqrt" divides it by √t at row t, "fixed" does not; radius: bound on
+    the l2 norm of all weights, including the bias, or None for no bound.
     """
 
     name: ClassVar[str] = "ogd"
@@ -163,7 +164,7 @@ class Ogd(LinearOptimizer):
 class FtrlGeneral(LinearOptimizer):
     """FTRL (Algorithm 1 of the paper) with R = ‖θ‖²/2: -eta · (sum of gradients).
 
-    eta: the step, fixed; radius: the ball of weights it chooses from, or None for all space.
+    eta: the step, fixed; radius: bound on the l2 norm of the weights, or None for no bound.
     """
 
     name: ClassVar[str] = "ftrl-general"
@@ -182,8 +183,8 @@ class FtrlGeneral(LinearOptimizer):
 class Descent(Optimizer):
     """Gradient descent for models with factors; l1 and l2 are proximal.
 
-    After each step a touched coordinate moves towards zero by step size · l1, stopping there, and
-    is then divided by 1 + step size · l2.
+    After each step an updated coordinate moves towards zero by at most step size · l1, and is then
+    divided by 1 + step size · l2.
     """
 
     adaptive: ClassVar[bool]
@@ -207,7 +208,7 @@ class Descent(Optimizer):
         return False
 
     def rates(self) -> list[float]:
-        """eta, beta, l1 and l2 of the linear weights, then of the factors."""
+        """eta, beta, l1 and l2 of the linear weights, then those of the factors."""
         beta = getattr(self, "beta", 1.0)
         factor_eta = self.eta if self.factor_eta is None else self.factor_eta
         factor_l2 = self.l2 if self.factor_l2 is None else self.factor_l2
@@ -216,10 +217,10 @@ class Descent(Optimizer):
 
 @dataclass(frozen=True)
 class AdaGrad(Descent):
-    """Steps of eta / (beta + √(sum of squared gradients)), for each coordinate by itself.
+    """Steps of eta / (beta + √(sum of squared gradients)), per coordinate.
 
     eta: learning rate; beta: damps the first steps; l1, l2: pull weights and factors towards zero;
-    factor_eta, factor_l2: those of the factors, where they are not the same (None).
+    factor_eta, factor_l2: those of the factors; None means the same.
     """
 
     name: ClassVar[str] = "adagrad"
@@ -238,8 +239,8 @@ class Sgd(Descent):
     """Online gradient descent, as the paper trains its FM: one step size for all coordinates.
 
     eta: the step; schedule: "sqrt" divides it by √t at row t, "fixed" does not; l1, l2: pull
-    weights and factors towards zero; factor_eta, factor_l2: those of the factors, where they are
-    not the same (None).
+    weights and factors towards zero; factor_eta, factor_l2: those of the factors; None means the
+    same.
     """
 
     name: ClassVar[str] = "sgd"
@@ -258,15 +259,15 @@ class Sgd(Descent):
 
 
 DIFACTO_FTRL: Final = Ftrl(l1=0.1)
-"""Default of DiFacto's linear weights: those that l1 keeps at zero mask their factors."""
+"""Default of DiFacto's linear weights; a weight that l1 keeps at zero masks its factors."""
 
 
 @dataclass(frozen=True)
 class NuclearBall:
-    """Where the interactions of CFM and CCFM live, and how they move there.
+    """The nuclear-norm ball that holds the interactions of CFM and CCFM, and their steps.
 
-    radius: the largest nuclear norm of the matrix; eta: the learning rate; block_rows: rows from
-    one step to the next.
+    radius: bound on the nuclear norm of the matrix; eta: learning rate; block_rows: rows from one
+    step to the next.
     """
 
     radius: float = 100.0
@@ -283,25 +284,51 @@ class NuclearBall:
 
 
 def ball_from(settings: object) -> NuclearBall:
-    """The ball that `settings()` described, in full."""
+    """The ball with these settings, as `NuclearBall.settings` returns them."""
     names = {field.name for field in fields(NuclearBall)}
     if not isinstance(settings, dict) or set(settings) != names:
-        raise HyperError(f"ball={settings!r} is not described in full")
+        raise HyperError(f"ball={settings!r} is incomplete")
     return NuclearBall(**settings)
 
 
 OPTIMIZERS: Final[dict[str, type[LinearOptimizer]]] = {o.name: o for o in (Ftrl, Ogd, FtrlGeneral)}
-"""Of models that are linear in their weights."""
+"""Optimizers of models that are linear in their weights."""
 
 DESCENTS: Final[dict[str, type[Descent]]] = {d.name: d for d in (AdaGrad, Sgd)}
-"""Of models with factors."""
+"""Optimizers of FM."""
 
 
 def optimizer_from(settings: object) -> Optimizer:
-    """The optimizer that `settings()` described, in full: nothing missing is guessed."""
+    """The optimizer with these settings, as `Optimizer.settings` returns them."""
     rates = dict(settings) if isinstance(settings, dict) else {}
     name = rates.pop("name", "")
     kind = OPTIMIZERS.get(name) or DESCENTS.get(name)
     if kind is None or set(rates) != {field.name for field in fields(kind)}:
-        raise HyperError(f"optimizer={settings!r} is not described in full")
+        raise HyperError(f"optimizer={settings!r} is incomplete")
     return kind(**rates)
+
+
+class Settings(TypedDict, total=False):
+    """The settings of any learner, under the names of the command's options.
+
+    Missing settings have the learner's defaults; an `interaction_scale` of None means no scaling.
+    """
+
+    optimizer: str
+    alpha: float
+    beta: float
+    l1: float
+    l2: float
+    eta: float
+    schedule: str
+    radius: float
+    factor_eta: float
+    factor_l2: float
+    block_rows: int
+    rank: int
+    tiers: tuple[tuple[int, int], ...]
+    seed: int
+    init: float
+    interaction_scale: float | None
+    bias: bool
+    memory: int

@@ -1,7 +1,7 @@
-"""Results that outlive the process: one JSON line each, synced before the next is begun.
+"""A file of finished results, one JSON line each, synced before the next result is computed.
 
-Work that takes minutes is cut into pieces with a key that says all that a piece depends on. A piece
-that is in the journal is not done again, so work that was stopped goes on where it was.
+Long work is cut into pieces, each with a key made of everything that its result depends on. A piece
+that is in the journal is not computed again, so work that was stopped resumes where it was.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _CODE = (
     *("learners/*.py", "hyper.py", "metrics.py", "rows.py", "separation.py", "progressive.py"),
     *("tune.py", "datasets/clicks.py", "paper/protocol.py", "paper/sources.py"),
 )
-"""What results follow from, besides the native core."""
+"""The code that results depend on, besides the native core."""
 
 
 class Journal:
-    """Results by key, in a file that only grows.
+    """Results by key, in an append-only file.
 
-    Threads and processes may share a file: a line is one write. A line that was cut off by a crash
-    is passed over.
+    Threads and processes may share a file: a line is one write. A line that a crash cut off is
+    ignored.
 
     >>> journal = Journal(None)
     >>> journal.once("6 x 7", lambda: 42), journal.once("6 x 7", lambda: 1 / 0)
@@ -37,7 +37,7 @@ class Journal:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
-        """With no path, results are kept for the life of the object only."""
+        """Without a path, results are kept in memory only."""
         self.path = None if path is None else Path(path)
         self._known: dict[str, Any] = {}
         self._turn = Lock()
@@ -51,7 +51,7 @@ class Journal:
         return self._known[key]
 
     def put(self, key: str, result: Any) -> None:
-        """Keeps a result that JSON can hold."""
+        """Stores a result that JSON can represent."""
         line = json.dumps({"key": key, "result": result}) + "\n"
         with self._turn:
             if self.path is not None:
@@ -59,7 +59,7 @@ class Journal:
             self._known[key] = json.loads(line)["result"]
 
     def once(self, key: str, work: Callable[[], Any]) -> Any:
-        """The result under `key`; the work is done only if it is not known yet."""
+        """The result under `key`; `work` is called only if there is none yet."""
         if key not in self._known:
             self.put(key, work())
         return self._known[key]
@@ -69,15 +69,15 @@ class Journal:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab", buffering=0) as file:
-                file.write(line if _ends_whole(self.path) else b"\n" + line)
+                file.write(line if _ends_with_newline(self.path) else b"\n" + line)
                 os.fsync(file.fileno())
         except OSError as error:
             raise PqrError(f"{self.path}: cannot be written: {error.strerror or error}") from error
 
 
 def key_of(*parts: Any) -> str:
-    """A short key of plain data, and of the code that the results would come from."""
-    text = json.dumps([_fingerprint(), *parts], sort_keys=True)
+    """A hash of plain data and of the code that computes results from it."""
+    text = json.dumps([_code_digest(), *parts], sort_keys=True)
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
@@ -89,8 +89,8 @@ def _entry(line: bytes) -> tuple[str, Any] | None:
         return None
 
 
-def _ends_whole(path: Path) -> bool:
-    """Whether the last line was written to its end."""
+def _ends_with_newline(path: Path) -> bool:
+    """Whether the last line is complete."""
     with path.open("rb") as file:
         if file.seek(0, os.SEEK_END) == 0:
             return True
@@ -99,8 +99,8 @@ def _ends_whole(path: Path) -> bool:
 
 
 @cache
-def _fingerprint() -> str:
-    """Of the code: results of an older version are never taken for those of this one."""
+def _code_digest() -> str:
+    """A digest of the code, so that results of other versions are not reused."""
     home = Path(__file__).parent
     core = find_spec("pqrlearn._core")
     files = [Path(core.origin)] if core and core.origin else []

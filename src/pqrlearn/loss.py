@@ -1,4 +1,4 @@
-"""The losses: the only place in Python that names one; csrc/loss.hpp is the native one.
+"""The losses: the only place in Python that names one, as csrc/loss.hpp is in C++.
 
 For margins m and labels y, arrays of the same length:
 
@@ -6,7 +6,7 @@ For margins m and labels y, arrays of the same length:
     squared    (m - y)² / 2                                        ratings
     poisson    e^m - y·m - y + y·log y, half the deviance          counts
 
-Each is 0 at best. A poisson margin beyond ±REACH goes on as a straight line, so that nothing
+The minimum of each is 0. Beyond margins of ±REACH the poisson loss is linear, so that nothing
 overflows and the loss stays convex.
 """
 
@@ -25,21 +25,21 @@ from pqrlearn.errors import HyperError
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 OfMargins = Callable[[FloatArray, FloatArray], FloatArray]
-"""Of margins and labels."""
+"""A function of margins and labels."""
 
 LossName = Literal["logistic", "squared", "poisson"]
 
 REACH: Final = 30.0
-"""How far poisson margins count: predictions from 1e-13 to 1e13."""
+"""Where poisson margins are clipped: predictions are from 1e-13 to 1e13."""
 
 
 @dataclass(frozen=True)
 class Measures:
     """How a loss is reported: `key` and `title` name its figure, e.g. "rmse" and "RMSE".
 
-    `figure` turns a mean loss into it. `divergence` is the loss of each label where its mean is
-    predicted; summed up, that is the loss of the best constant. Of clicks it follows from the mean
-    alone, by `entropy`. `ranks` says whether AUC belongs to it.
+    `figure` turns a mean loss into that figure. `divergence` is the loss of each label when the
+    mean label is predicted; its sum is the loss of the best constant. For clicks that loss follows
+    from the mean label alone: `entropy`. `ranks` says whether AUC is reported too.
     """
 
     key: str
@@ -52,26 +52,26 @@ class Measures:
 
 @dataclass(frozen=True)
 class Loss:
-    """One loss: which labels it takes, how margins become predictions, and what a miss costs."""
+    """One loss: which labels it accepts, how margins become predictions, and what errors cost."""
 
     name: LossName
     task: str
-    """What its labels are, in the plural."""
+    """What its labels are called, in the plural."""
     mean_label: str
-    """What a person calls the mean of its labels."""
+    """What the mean of its labels is called."""
     check_label: Callable[[FloatArray], BoolArray]
-    """Which labels fit."""
+    """Which labels are valid."""
     kept: Callable[[FloatArray], FloatArray]
-    """Labels as rows hold them: a click of -1 is a 0."""
+    """Labels as rows store them: a click of -1 becomes 0."""
     wants: str
-    """What to say of a label that does not fit."""
+    """The end of the message about an invalid label."""
     link: Callable[[FloatArray], FloatArray]
     slope: OfMargins
     curvature: OfMargins
     loss: OfMargins
     change: Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
-    """What the loss grows by when margins do, for (margins, growth, labels): exact also where it
-    is next to nothing."""
+    """How much the loss grows with the margins, for (margins, growth, labels): accurate even for a
+    tiny growth."""
     metrics: Measures
 
 
@@ -99,7 +99,7 @@ def _logistic_loss(margins: FloatArray, labels: FloatArray) -> FloatArray:
 
 def _logistic_change(margins: FloatArray, by: FloatArray, labels: FloatArray) -> FloatArray:
     sign = np.where(labels > 0, 1.0, -1.0)
-    wrong = np.exp(-np.logaddexp(0.0, sign * margins))  # the chance given to the other label
+    wrong = np.exp(-np.logaddexp(0.0, sign * margins))  # the probability of the other label
     small = np.abs(by) < 1.0
     exact = np.log1p(wrong * np.expm1(np.where(small, -sign * by, 0.0)))
     plain = _logistic_loss(margins + by, labels) - _logistic_loss(margins, labels)
@@ -107,7 +107,7 @@ def _logistic_change(margins: FloatArray, by: FloatArray, labels: FloatArray) ->
 
 
 def _entropy(mean: float) -> float:
-    """The least LogLoss of a constant prediction, reached by the mean label itself."""
+    """The LogLoss of the best constant prediction, which is the mean label."""
     if not 0.0 < mean < 1.0:
         return 0.0 * mean
     return -mean * math.log(mean) - (1.0 - mean) * math.log1p(-mean)
@@ -203,7 +203,7 @@ _POISSON = Loss(
 )
 
 ANY_NUMBER: Final = _SQUARED.name
-"""The loss that takes whatever stands for a label, where nothing is learned from it."""
+"""The loss that accepts any finite label, for rows that are not learned."""
 
 LOSSES: Final[dict[str, Loss]] = {loss.name: loss for loss in (_LOGISTIC, _SQUARED, _POISSON)}
 assert tuple(LOSSES) == get_args(LossName)

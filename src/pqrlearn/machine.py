@@ -1,4 +1,4 @@
-"""Where and with what something was measured."""
+"""The machine and the commit of a measurement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def machine() -> dict[str, Any]:
 
 
 def commit(*outputs: str) -> str:
-    """HEAD of the source tree, and whether it was changed in anything but these outputs."""
+    """HEAD of the source tree, marked dirty if anything but these outputs has changed."""
     head = first_line("git", "rev-parse", "HEAD")
     if not head:
         return "not a git checkout"
@@ -32,7 +32,7 @@ def commit(*outputs: str) -> str:
 
 
 def first_line(*command: str) -> str:
-    """Of what a command prints in the source tree; nothing if it fails or does not exist."""
+    """The first line that a command prints in the source tree; empty if it fails."""
     root = Path(__file__).parent.parent.parent
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)

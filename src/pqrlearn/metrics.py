@@ -1,20 +1,20 @@
-"""How good predictions are, measured while the rows stream by: one pass, weighted, O(1) memory.
+"""Streaming metrics of predictions: one pass, weighted, O(1) memory.
 
-Margins come in, not predictions: from a margin the logistic loss is exact however sure a model is,
-while a probability next to 1 has already lost the digits that matter.
+Metrics are computed from margins, not predictions: the logistic loss of a margin is exact however
+large it is, while a probability next to 1 has already lost the digits that matter.
 
-Rows are gathered into blocks of a fixed size and a block is scored when it is full. So a call with
-few rows is cheap, and no figure depends, by a single bit, on how the stream was cut into calls.
+Rows are collected in chunks of a fixed size, which are scored when full. So a call with few rows is
+cheap, and no figure depends, by a single bit, on how the stream was cut into calls.
 
-AUC is the chance that a click scores above a non-click, ties counting one half. Exactly, it needs
-every margin; here the margins are counted in 2^20 equal bins over [-20, 20] (what lies outside
-falls into the outermost bins). Two rows in different bins are ordered rightly, two in one bin count
+AUC is the probability that a click scores above a non-click, ties counting one half. The exact AUC
+needs every margin; here margins are counted in 2^20 equal bins over [-20, 20] (larger ones fall
+into the outermost bins). Two rows in different bins are ordered correctly and two in one bin count
 as a tie, so the AUC is off by at most half the share of (click, non-click) pairs that share a bin.
-That share is counted too and reported as `auc_error`: a bound that was measured, below 1e-5 for the
-margins of a click model.
+That share is counted too and reported as `auc_error`: a measured bound, below 1e-5 for the margins
+of a click model.
 
-A figure without meaning (AUC with a single class, anything without weight) is nan, and so is every
-figure that a nan among the margins touches.
+An undefined figure (AUC with a single class, anything with zero weight) is nan, and so is every
+figure that depends on a nan margin.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from pqrlearn import _core
 from pqrlearn.errors import DataError
 from pqrlearn.loss import FloatArray, Loss, loss_named
 
-BLOCK = 2**15
+CHUNK_ROWS = 2**15
 BINS = 2**20
 REACH = 20.0
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Weighted sums over rows; `spread` sums the losses of labels where their mean is predicted."""
+    """Weighted sums over rows; `spread` is the loss of predicting the mean label."""
 
     rows: int = 0
     weight: float = 0.0
@@ -50,10 +50,9 @@ class Totals:
 
 
 class Metrics:
-    """Give `update` every row once, in any number of calls; ask for `result` at any time.
+    """Metrics of all rows given to `update` so far, in any number of calls.
 
-    Asking changes nothing: neither later results nor, except for the window of `progress`,
-    later answers.
+    Reading `result` or `progress` changes no later result.
 
     >>> clicks = Metrics("logistic")
     >>> clicks.update(margins=[2.0, -1.0, 0.5], labels=[1, 0, 0])
@@ -67,8 +66,8 @@ class Metrics:
 
     def __init__(self, loss: str) -> None:
         self._loss_of = loss_named(loss)
-        self._block = np.empty((3, BLOCK))
-        self._held = 0
+        self._chunk = np.empty((3, CHUNK_ROWS))
+        self._size = 0
         self._totals = Totals()
         self._last_progress = Totals()
         self._ranking = _Ranking() if self._loss_of.metrics.ranks else None
@@ -79,7 +78,7 @@ class Metrics:
         labels: npt.ArrayLike,
         weights: npt.ArrayLike | None = None,
     ) -> None:
-        """Take in rows by their margins, labels and weights (1 if not given)."""
+        """Adds rows: their margins, labels and weights (default: 1)."""
         margins, labels = np.asarray(margins), np.asarray(labels)
         weights = np.ones(len(labels)) if weights is None else np.asarray(weights)
         if not len(margins) == len(labels) == len(weights):
@@ -89,16 +88,16 @@ class Metrics:
             )
         done = 0
         while done < len(labels):
-            take = min(BLOCK - self._held, len(labels) - done)
-            here, there = slice(self._held, self._held + take), slice(done, done + take)
-            for held, given in zip(self._block, (margins, labels, weights), strict=True):
-                held[here] = given[there]
-            self._held, done = self._held + take, done + take
-            if self._held == BLOCK:
-                self._settle()
+            take = min(CHUNK_ROWS - self._size, len(labels) - done)
+            here, there = slice(self._size, self._size + take), slice(done, done + take)
+            for column, added in zip(self._chunk, (margins, labels, weights), strict=True):
+                column[here] = added[there]
+            self._size, done = self._size + take, done + take
+            if self._size == CHUNK_ROWS:
+                self._flush()
 
     def result(self) -> dict[str, float]:
-        """Every figure, over all rows so far."""
+        """All figures, over all rows so far."""
         totals, measures = self._so_far(), self._loss_of.metrics
         loss, mean_label = self._loss(totals), totals.mean(totals.label)
         constant = measures.figure(totals.mean(totals.spread))
@@ -106,7 +105,7 @@ class Metrics:
             constant = measures.entropy(mean_label)
         ranking = {}
         if self._ranking is not None:
-            ranking = self._ranking.result(self._held_rows(), known=not math.isnan(loss))
+            ranking = self._ranking.result(self._pending(), known=not math.isnan(loss))
         return {
             "rows": totals.rows,
             "weight": totals.weight,
@@ -118,9 +117,9 @@ class Metrics:
         }
 
     def progress(self) -> dict[str, float]:
-        """For a progress line: `rows`, `loss` over all of them, `recent` loss since the last call.
+        """For a progress line: `rows`, their `loss`, and the `recent` loss since the last call.
 
-        Costs at most one block; the loss is the LogLoss, the RMSE or the deviance.
+        Costs at most one chunk; the loss is the LogLoss, the RMSE or the deviance.
         """
         now, last = self._so_far(), self._last_progress
         window = Totals(weight=now.weight - last.weight, loss=now.loss - last.loss)
@@ -128,20 +127,20 @@ class Metrics:
         return {"rows": now.rows, "loss": self._loss(now), "recent": self._loss(window)}
 
     def _loss(self, totals: Totals) -> float:
-        """The loss as people read it."""
+        """The mean loss as its reported figure."""
         return self._loss_of.metrics.figure(totals.mean(totals.loss))
 
-    def _settle(self) -> None:
+    def _flush(self) -> None:
         if self._ranking is not None:
-            self._ranking.add(self._held_rows())
-        self._totals, self._held = self._so_far(), 0
+            self._ranking.add(self._pending())
+        self._totals, self._size = self._so_far(), 0
 
     def _so_far(self) -> Totals:
         with np.errstate(over="ignore", invalid="ignore"):  # squares of huge labels: inf or nan
-            return self._together(self._totals, self._score(*self._held_rows()))
+            return self._together(self._totals, self._score(*self._pending()))
 
     def _score(self, margins: FloatArray, labels: FloatArray, weights: FloatArray) -> Totals:
-        """The totals of some rows."""
+        """The totals of these rows."""
         _check_labels(self._loss_of, labels)
         labels = self._loss_of.kept(labels)
         sums = _core.sum_rows(self._loss_of.name, margins, labels, weights)
@@ -150,15 +149,16 @@ class Metrics:
             return Totals(len(labels), *sums)
         weight, _, label, _ = sums
         mean = label / weight if weight > 0 else 0.0
-        # Without BLAS, whose threads would fight with the learner's for arrays this small.
+        # Not np.dot: BLAS threads would compete with the learner.
         spread = float(np.sum(weights * divergence(labels, mean)))
         return Totals(len(labels), *sums, spread)
 
     def _together(self, a: Totals, b: Totals) -> Totals:
-        """Two groups of rows as one.
+        """The totals of two groups of rows together.
 
-        Around the common mean their labels are spread as around their own, plus how far these are
-        from it. Sums of squared labels would cancel when the mean is large against the spread.
+        The spread around the common mean is that around each group's own mean, plus the distance of
+        these means from it. Sums of squared labels would cancel if the mean is large against the
+        spread.
         """
         weight, label = a.weight + b.weight, a.label + b.label
         spread, divergence = a.spread + b.spread, self._loss_of.metrics.divergence
@@ -168,12 +168,12 @@ class Metrics:
         rows, loss = a.rows + b.rows, a.loss + b.loss
         return Totals(rows, weight, loss, label, a.prediction + b.prediction, spread)
 
-    def _held_rows(self) -> FloatArray:
-        return self._block[:, : self._held]
+    def _pending(self) -> FloatArray:
+        return self._chunk[:, : self._size]
 
 
 class _Ranking:
-    """The margins of clicks and of others, counted in bins."""
+    """The margins of clicks and of non-clicks, counted in bins."""
 
     def __init__(self) -> None:
         self._bins = np.zeros(2 * (BINS + 1))
@@ -181,10 +181,10 @@ class _Ranking:
     def add(self, rows: FloatArray) -> None:
         _core.bin_clicks(self._bins, REACH, *rows)
 
-    def result(self, held: FloatArray, *, known: bool) -> dict[str, float]:
-        """With the rows still held; unless a margin among them all was not a number."""
+    def result(self, pending: FloatArray, *, known: bool) -> dict[str, float]:
+        """AUC including the pending rows; nan unless the loss is `known`."""
         bins = self._bins.copy()
-        _core.bin_clicks(bins, REACH, *held)
+        _core.bin_clicks(bins, REACH, *pending)
         pairs, ordered, tied = _core.rank_clicks(bins, REACH)
         if not (known and pairs > 0):
             return {"auc": math.nan, "auc_error": math.nan}

@@ -1,8 +1,8 @@
 """The container of models and separations: safetensors, with one key of settings.
 
-No code runs on load. All settings sit in the metadata key `pqrlearn`, as JSON with sorted keys;
-there are no times and no paths, so equal models are equal bytes. A digest of all that is in a file
-is among the settings, and is checked on load. docs/modelfile.md is its page.
+No code runs on load. All settings are in the metadata key `pqrlearn`, as JSON with sorted keys.
+There are no times and no paths, so equal models are equal bytes. The settings include a digest of
+the whole content, which is checked on load. docs/modelfile.md describes the format.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ import numpy.typing as npt
 
 from pqrlearn import _core
 from pqrlearn.errors import Corrupt, ModelFileError, NotAModel, WrongVersion
-from pqrlearn.files import written_whole
+from pqrlearn.files import atomic_path
 
 FORMAT = 3
-_OLDEST = 2  # had no digest
+_OLDEST = 2  # without a digest
 _KEY = "pqrlearn"
 _DTYPES = {"U64": "<u8", "I64": "<i8", "F64": "<f8", "F32": "<f4", "U32": "<u4", "U8": "u1"}
-"""In the order of tensors in a file: the widest first, so that all are aligned."""
+"""In the order of tensors in a file: the widest types first, so that all are aligned."""
 _PIECE = 1 << 20
 BLOCKS = "digests"
-"""A tensor with digests of the others, block by block: what is mapped cannot be hashed whole."""
+"""The tensor with digests of the others, block by block, for files that are memory-mapped."""
 _CUT_OFF = ("incomplete", "invalidoffset", "notfullycovered", "invalidheaderlength")
 
 Settings = dict[str, Any]
@@ -45,9 +45,9 @@ Digest = _core.Digest
 
 @dataclass(frozen=True)
 class InParts:
-    """Tensors that are made part by part while they are written, so that they are never held whole.
+    """Tensors that are computed while they are written, so that they are never whole in memory.
 
-    Each part has some of every tensor.
+    Each part has a piece of every tensor.
     """
 
     about: About
@@ -70,7 +70,7 @@ def write(
     tensors: Tensors,
     in_parts: InParts = NO_PARTS,
 ) -> None:
-    with written_whole(path) as beside, beside.open("wb", buffering=0) as file:
+    with atomic_path(path) as temporary, temporary.open("wb", buffering=0) as file:
         _write(file, kind, settings, tensors, in_parts)
 
 
@@ -85,7 +85,7 @@ def _write(
     about: About = {name: (tensor.dtype, list(tensor.shape)) for name, tensor in tensors.items()}
     about |= in_parts.about
     digests = {name: Digest() for name in about}
-    header, starts = _header(kind, settings, about, digests)  # as long as the final one
+    header, starts = _header(kind, settings, about, digests)  # has the length of the final one
     _write_all(file, 0, memoryview(header))
     for part in chain([tensors], in_parts.parts()):
         for name, tensor in part.items():
@@ -98,7 +98,7 @@ def _write(
 
 
 def _write_all(file: IO[bytes], at: int, data: memoryview) -> None:
-    """Pieces, because systems look for large pages to hold large ones; a file may take less."""
+    """Writes in pieces: large writes make the system look for large pages."""
     file.seek(at)
     while data:
         data = data[file.write(data[:_PIECE]) :]
@@ -107,7 +107,7 @@ def _write_all(file: IO[bytes], at: int, data: memoryview) -> None:
 def assemble(
     path: Path, kind: str, settings: Settings, columns: dict[str, tuple[type[np.generic], Path]]
 ) -> None:
-    """Writes tensors of one dimension that lie in files of their own, without holding them.
+    """Writes one-dimensional tensors from files of their own, without loading them.
 
     One of them is `BLOCKS`, which covers the others.
     """
@@ -128,7 +128,7 @@ def assemble(
 def _header(
     kind: str, settings: Settings, about: About, digests: dict[str, Digest]
 ) -> tuple[bytes, dict[str, int]]:
-    """What comes before the tensors, and where each starts: in order of type, then name."""
+    """The bytes before the tensors, and the offset of each tensor; sorted by type, then name."""
     names = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
     types = list(names)
     order = sorted(about, key=lambda name: (types.index(about[name][0]), name))
@@ -139,7 +139,7 @@ def _header(
         begins[name] = begin = end
         end += math.prod(shape) * dtype.itemsize
         header[name] = {"dtype": names[dtype], "shape": shape, "data_offsets": [begin, end]}
-    described = json.loads(_sorted({"format": FORMAT, "kind": kind, **settings}))  # as it is read
+    described = json.loads(_sorted({"format": FORMAT, "kind": kind, **settings}))  # as read
     described["digest"] = _digest(described, header, digests)
     header = {"__metadata__": {_KEY: _sorted(described)}, **header}
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
@@ -153,7 +153,7 @@ def _sorted(described: Any) -> str:
 
 
 def _digest(described: Settings, entries: dict[str, Any], digests: dict[str, Digest]) -> str:
-    """Of the settings without the digest itself, and of each tensor's type, shape and digest."""
+    """The digest of the settings and of each tensor's type, shape and digest."""
     hashed = {name: f"{digest.value():016x}" for name, digest in digests.items()}
     tensors = {
         name: [entry["dtype"], entry["shape"], hashed.get(name)] for name, entry in entries.items()
@@ -169,7 +169,7 @@ def digest_of(data: Any) -> Digest:
 
 
 def from_bytes(data: bytes, name: str = "<bytes>") -> tuple[str, Settings, Tensors]:
-    """The kind, the settings and the tensors; ModelFileError if `data` is no such file."""
+    """The kind, the settings and the tensors; ModelFileError if `data` is not a model file."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -182,7 +182,7 @@ def from_bytes(data: bytes, name: str = "<bytes>") -> tuple[str, Settings, Tenso
 
 
 def read(path: str | os.PathLike[str]) -> tuple[str, Settings, Tensors]:
-    """`from_bytes` of a file, without holding the file and the tensors at once."""
+    """`from_bytes` of a file, without a second copy in memory."""
     from safetensors import SafetensorError, safe_open
 
     _must_be_a_file(Path(path))
@@ -192,7 +192,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, Settings, Tensors]:
         with open(path, "rb") as raw:
             _, header = _header_in(raw)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
-        # the last two: types such as BF16, which safetensors has and NumPy has not
+        # TypeError, AttributeError: types such as BF16, which NumPy does not have
         raise _unreadable(str(path), error) from None
     except OSError as error:
         raise ModelFileError(f"{path}: {error.strerror or error}") from None
@@ -200,7 +200,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, Settings, Tensors]:
 
 
 def mapped(path: str | os.PathLike[str]) -> tuple[str, Settings, Tensors]:
-    """Like `read`, but the tensors stay in the file: what is not looked at is not loaded."""
+    """Like `read`, but memory-mapped: only what is accessed is loaded."""
     from safetensors import SafetensorError, safe_open
 
     _must_be_a_file(Path(path))
@@ -219,14 +219,14 @@ def mapped(path: str | os.PathLike[str]) -> tuple[str, Settings, Tensors]:
 
 
 def _header_in(file: IO[bytes]) -> tuple[int, dict[str, Any]]:
-    """Where tensors start, and the header before them, of a file that safetensors has checked."""
+    """The offset of the tensors and the header before them, for a file that safetensors accepts."""
     size = struct.unpack("<Q", file.read(8))[0]
     header: dict[str, Any] = json.loads(file.read(size))
     return 8 + size, header
 
 
 def _view(pages: mmap.mmap, start: int, entry: dict[str, Any]) -> npt.NDArray[Any]:
-    """An array over the bytes of a tensor; types that are not of numbers come as bytes."""
+    """An array over the bytes of a tensor; unknown types become bytes."""
     begin, end = entry["data_offsets"]
     dtype = np.dtype(_DTYPES.get(entry["dtype"], "u1"))
     flat = np.frombuffer(pages, dtype, (end - begin) // dtype.itemsize, start + begin)
@@ -234,7 +234,7 @@ def _view(pages: mmap.mmap, start: int, entry: dict[str, Any]) -> npt.NDArray[An
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
-    """What a file holds, without reading its tensors."""
+    """The kind of a file, without reading its tensors."""
     from safetensors import SafetensorError, safe_open
 
     _must_be_a_file(Path(path))
@@ -258,14 +258,14 @@ def _must_be_a_file(path: Path) -> None:
 
 def _unreadable(name: str, error: Exception) -> ModelFileError:
     reason = str(error)
-    words = reason.lower().replace(" ", "")  # versions of safetensors differ in how they spell it
+    words = reason.lower().replace(" ", "")  # spelled differently by versions of safetensors
     if any(sign in words for sign in _CUT_OFF):
         return Corrupt(f"{name}: the file is cut off or damaged ({reason})")
     return NotAModel(f"{name}: not a model of pqrlearn ({reason})")
 
 
 def _checked(name: str, header: dict[str, Any], tensors: Tensors) -> tuple[str, Settings]:
-    """The kind and the settings, if the digest is that of all there is."""
+    """The kind and the settings, once the digest is verified."""
     described = _described(name, header.pop("__metadata__", None))
     digest = described.pop("digest", None)
     if digest is not None or described["format"] > _OLDEST:
@@ -281,17 +281,17 @@ def _checked(name: str, header: dict[str, Any], tensors: Tensors) -> tuple[str, 
 
 
 def _described(name: str, metadata: dict[str, str] | None) -> Settings:
-    """All of the settings, among them the format, which is one that can be read, and the kind."""
+    """All settings, including `kind` and a `format` that can be read."""
     if not isinstance(metadata, dict) or _KEY not in metadata:
         raise NotAModel(f"{name}: a safetensors file, but not a model of pqrlearn")
     try:
         described: Settings = json.loads(metadata[_KEY])
         version, kind = described["format"], described["kind"]
-        _sorted({"settings": described})  # no NaN, and not too deep for the digest
+        _sorted({"settings": described})  # rejects NaN and deep nesting, which have no digest
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise Corrupt(f"{name}: its settings cannot be read ({error})") from None
     if type(version) is not int or not isinstance(kind, str):
-        raise Corrupt(f"{name}: its format is not a number, or its kind is not a word")
+        raise Corrupt(f"{name}: its format is not a number, or its kind is not a string")
     read = f"this pqrlearn reads ({_OLDEST} and {FORMAT})"
     if version > FORMAT:
         raise WrongVersion(f"{name}: format {version} is newer than {read}: upgrade pqrlearn")
@@ -301,7 +301,7 @@ def _described(name: str, metadata: dict[str, str] | None) -> Settings:
 
 
 def tensor(tensors: Tensors, name: str, dtype: type[np.generic], ndim: int) -> npt.NDArray[Any]:
-    """The tensor called `name`, contiguous, if it is of that type and shape; else ValueError."""
+    """The tensor `name`, contiguous; ValueError if it has another type or number of dimensions."""
     if name not in tensors:
         raise ValueError(f"{name} is missing")
     found = tensors[name]

@@ -1,6 +1,6 @@
-"""Figures, drawn from plain data: panels of lines, as PNG, as SVG, or inside a page.
+"""Figures from plain data: panels of lines, as PNG, as SVG, or inside a page.
 
-matplotlib is imported when a figure is drawn: `pip install "pqrlearn[plots]"` brings it.
+Needs matplotlib, which is imported when a figure is drawn: `pip install "pqrlearn[plots]"`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pqrlearn.errors import MissingExtra
-from pqrlearn.files import written_whole
+from pqrlearn.files import atomic_write
 
 Axis = Literal["linear", "log"]
 COLOURS = ("#1f6feb", "#d1495b", "#2e933c", "#8c5e99", "#e08e0b", "#3aa6a1", "#6e6e6e", "#7a4b2a")
@@ -21,7 +21,7 @@ COLOURS = ("#1f6feb", "#d1495b", "#2e933c", "#8c5e99", "#e08e0b", "#3aa6a1", "#6
 
 @dataclass(frozen=True)
 class Line:
-    """Points with a name; `spread` is drawn around them, as a standard deviation would be."""
+    """Named points; `spread` is drawn as a band around them, such as a standard deviation."""
 
     name: str
     x: Sequence[float]
@@ -41,11 +41,11 @@ class Panel:
     x_axis: Axis = "linear"
     y_axis: Axis = "linear"
     ticks: Sequence[float] = field(default=())
-    """Where the x axis has its numbers, if not where matplotlib would put them."""
+    """Positions of the x ticks; by default chosen by matplotlib."""
 
 
 def check() -> None:
-    """Fails like `draw` would: before long work instead of after it."""
+    """Raises what `draw` would raise: before long work instead of after it."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
@@ -93,8 +93,7 @@ def save(figure: Any, path: str | os.PathLike[str]) -> list[Path]:
     """Writes `path` as PNG and as SVG, whatever its suffix; returns the two paths."""
     paths = [Path(path).with_suffix(suffix) for suffix in (".png", ".svg")]
     for target in paths:
-        with written_whole(target) as beside:
-            beside.write_bytes(_rendered(figure, target.suffix[1:]))
+        atomic_write(target, _rendered(figure, target.suffix[1:]))
     return paths
 
 
@@ -105,7 +104,7 @@ def svg(figure: Any) -> str:
 
 
 def _rendered(figure: Any, form: str) -> bytes:
-    """Without dates, and with names that follow from the content: equal data, equal bytes."""
+    """Without dates and random ids: equal data give equal bytes."""
     from matplotlib import rc_context
 
     stream = io.BytesIO()

@@ -6,25 +6,27 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pqrlearn.errors import RefusedRow
+from pqrlearn.frames import is_frame
 from pqrlearn.learners import Learner
+from pqrlearn.learners.frames import labelled_batches
 from pqrlearn.loss import Measures, loss_named
 from pqrlearn.metrics import Metrics
-from pqrlearn.rows import Batch
+from pqrlearn.rows import Batch, FloatArray
 
-Watch = Callable[[Metrics], None]
-"""Told after every batch, with the metrics of those before it: a progress line, for example."""
+OnBatch = Callable[[Metrics], None]
+"""Called after every batch with the metrics of those before it, to show progress."""
 
 
 @dataclass(frozen=True)
 class Pass:
-    """What one pass over the rows showed."""
+    """The metrics of one pass over the rows."""
 
     measures: Measures
     seconds: float
@@ -33,7 +35,7 @@ class Pass:
 
     @property
     def loss(self) -> float:
-        """The figure by which models are compared: LogLoss, RMSE or deviance."""
+        """The main figure: LogLoss, RMSE or deviance."""
         return self.figures[self.measures.key]
 
     @property
@@ -45,7 +47,7 @@ class Pass:
         return self.rows / self.seconds if self.seconds > 0 else 0.0
 
     def worse_than_constant(self) -> str | None:
-        """A sentence, when predicting one number for every row would have been better."""
+        """A message, if predicting the same number for every row would have been better."""
         key, title = self.measures.key, self.measures.title
         loss, constant = self.figures[key], self.figures[f"constant_{key}"]
         if not loss > constant:
@@ -56,64 +58,102 @@ class Pass:
         )
 
 
+class Loop:
+    """Learns batches in order, and scores each prediction made before its row was learned.
+
+    Iterating gives each batch once it is learned; `metrics` are then those of the batches before
+    it. A row whose values are too large for the model is an error, or is skipped and kept in
+    `refused`.
+
+        with Loop(learner, batches) as loop:
+            for batch in loop:
+                ...
+        print(loop.result().loss)
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        batches: Iterable[Batch],
+        *,
+        skip_refused: bool = False,
+        learns: bool = True,
+    ) -> None:
+        self.metrics = Metrics(learner.loss)
+        self.refused: list[RefusedRow] = []
+        self._margins_of = learner.learn_margins if learns else learner.margin_many
+        self._batches = labelled_batches(learner, batches) if is_frame(batches) else batches
+        self._skip = skip_refused
+        self._scorer = _Scorer(self.metrics)
+        self._start, self._seconds = time.perf_counter(), 0.0
+        self._measures = loss_named(learner.loss).metrics
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self._batches:
+            rest, done = batch, 0
+            while done < len(rest):
+                if done > 0:
+                    rest = rest.part(done, len(rest))
+                margins, done = self._margins(rest)
+                self._scorer.wait()
+                if done == len(rest):
+                    yield batch
+                self._scorer.start(margins, rest)
+
+    def _margins(self, batch: Batch) -> tuple[FloatArray, int]:
+        """Margins of the rows up to the first refused one, and how many rows are done."""
+        try:
+            return self._margins_of(batch), len(batch)
+        except RefusedRow as error:
+            if not self._skip:
+                raise
+            self.refused.append(error)
+            return error.margins, error.row + 1
+
+    def __enter__(self) -> Loop:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        self._scorer.close(failed=error is not None)
+        self._seconds = time.perf_counter() - self._start
+
+    def result(self) -> Pass:
+        """What the loop showed, once it has ended."""
+        return Pass(self._measures, self._seconds, self.metrics.result(), self.refused)
+
+
 def learn(
     learner: Learner,
     batches: Iterable[Batch],
-    watch: Watch | None = None,
+    watch: OnBatch | None = None,
     *,
     skip_refused: bool = False,
 ) -> Pass:
-    """Learns every row once, in order, and scores each prediction made before.
-
-    A row whose values are too large for the model is an error, or is left out and kept in
-    `Pass.refused`.
-    """
-    return _run(learner.loss, learner.learn_margins, batches, watch, skip_refused)
+    """Learns every row once, in order, and scores each prediction made before."""
+    return _watched(Loop(learner, batches, skip_refused=skip_refused), watch)
 
 
 def evaluate(
     learner: Learner,
     batches: Iterable[Batch],
-    watch: Watch | None = None,
+    watch: OnBatch | None = None,
     *,
     skip_refused: bool = False,
 ) -> Pass:
     """Scores the model as it is; learns nothing."""
-    return _run(learner.loss, learner.margin_many, batches, watch, skip_refused)
+    return _watched(Loop(learner, batches, skip_refused=skip_refused, learns=False), watch)
 
 
-def _run(
-    loss: str,
-    margins_of: Callable[[Batch], Any],
-    batches: Iterable[Batch],
-    watch: Watch | None,
-    skip_refused: bool,
-) -> Pass:
-    metrics = Metrics(loss)
-    refused: list[RefusedRow] = []
-    start = time.perf_counter()
-    with _Scorer(metrics) as scorer:
-        for whole in batches:
-            done, batch = 0, whole
-            while done < len(batch):
-                if done > 0:
-                    batch = batch.part(done, len(batch))
-                try:
-                    margins, done = margins_of(batch), len(batch)
-                except RefusedRow as error:
-                    if not skip_refused:
-                        raise
-                    margins, done = error.margins, error.row + 1
-                    refused.append(error)
-                scorer.wait()
-                if watch is not None and done == len(batch):
-                    watch(metrics)
-                scorer.start(margins, batch)
-    return Pass(loss_named(loss).metrics, time.perf_counter() - start, metrics.result(), refused)
+def _watched(loop: Loop, watch: OnBatch | None) -> Pass:
+    with loop:
+        for _ in loop:
+            if watch is not None:
+                watch(loop.metrics)
+    return loop.result()
 
 
 class _Scorer:
-    """Scores a batch on a thread of its own, while the next one is learned."""
+    """Scores a batch on a second thread, while the next one is learned."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -128,18 +168,15 @@ class _Scorer:
         if self._running is not None:
             self._running.result()
 
-    def __enter__(self) -> _Scorer:
-        return self
-
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+    def close(self, *, failed: bool) -> None:
         self._pool.shutdown()
-        if error is None:
+        if not failed:
             self.wait()
 
 
 def peak_memory() -> int:
-    """The most memory this process has held, in bytes."""
-    try:  # getrusage would also remember the process that started this one
+    """Peak memory of this process, in bytes."""
+    try:  # getrusage would include the memory of the parent before exec
         status = Path("/proc/self/status").read_text()
         return int(status.split("VmHWM:")[1].split()[0]) * 1024
     except (OSError, IndexError):
@@ -148,5 +185,5 @@ def peak_memory() -> int:
 
 
 def finite(figures: dict[str, float]) -> dict[str, float | None]:
-    """Figures for JSON, which has neither nan nor infinity."""
+    """Figures for JSON: nan and infinity become null."""
     return {name: value if math.isfinite(value) else None for name, value in figures.items()}

@@ -1,4 +1,4 @@
-"""Rows as contiguous arrays: the one currency between readers and learners."""
+"""Rows as contiguous arrays: what readers produce and learners consume."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class NewNames:
-    """Names that rows bring with them: of the features `indices`, first met in `rows`, which rise.
+    """Names of features that are new in a Batch: `indices` first occur in `rows`, which increase.
 
-    A reader runs ahead of learning. So it hands new names over with the rows that have them, and a
-    model saved in between holds those of the rows that it has learned.
+    A reader is ahead of the learner. So new names travel with their rows, and a model that is saved
+    in between holds the names of the rows that it has learned, and no others.
     """
 
     indices: npt.NDArray[np.uint32]
@@ -28,7 +28,7 @@ class NewNames:
     rows: npt.NDArray[np.int64]
 
     def part(self, start: int, stop: int) -> NewNames | None:
-        """Those first met in the rows from `start` to before `stop`."""
+        """Those that first occur in rows `start` to `stop` (exclusive)."""
         begin, end = np.searchsorted(self.rows, [start, stop]).tolist()
         if begin == end:
             return None
@@ -37,7 +37,7 @@ class NewNames:
         )
 
     def met_in(self, indptr: npt.NDArray[np.int64], indices: Any) -> NewNames | None:
-        """Those that occur in other rows, by where they are first met there."""
+        """Those that occur in selected rows, and where they first occur among these."""
         places = np.flatnonzero(np.isin(indices, self.indices))
         features, first = np.unique(indices[places], return_index=True)
         if not len(features):
@@ -63,12 +63,12 @@ class NewNames:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Many rows: read-only, canonical (indices rise strictly, repeats summed, no zeros).
+    """Many rows: read-only and canonical (indices strictly increase, repeats summed, no zeros).
 
-    Row r holds `indices[indptr[r]:indptr[r + 1]]` and the values beside them. Readers yield
-    Batches; `from_csr` and `from_rows` make them from memory. Arrays that are given are copied:
-    the core relies on rows that do not change. `lines` says where rows stood in the file called
-    `source`; `new_names` are those of features that a reader has met here first.
+    Row r has the features `indices[indptr[r]:indptr[r + 1]]` and the values at the same positions.
+    Readers yield Batches; `from_csr` and `from_rows` build them in memory. Arrays are copied,
+    because the core relies on rows that do not change. `lines` are the line numbers of the rows in
+    the file `source`; `new_names` are names of features that no earlier Batch had.
 
     >>> batch = Batch.from_rows([([3, 1], [1.0, 0.5]), ([7], [2.0])], labels=[1, 0])
     >>> batch.indices.tolist(), batch.values.tolist()
@@ -94,16 +94,16 @@ class Batch:
 
     @classmethod
     def _owned(cls, *columns: Any) -> Batch:
-        """Of arrays that nobody else changes: they are checked, but not copied."""
+        """From arrays that nobody else changes: they are checked, but not copied."""
         batch = cls._unchecked(*columns)
         batch._check()
         return batch
 
     @classmethod
     def _unchecked(cls, *columns: Any) -> Batch:
-        """Of rows that the core has made, or that are part of a Batch.
+        """From rows that the core has built, or that are part of a Batch.
 
-        Nothing else is safe here: the tables of the core rely on indices that rise.
+        Anything else is unsafe: the tables of the core rely on increasing indices.
         """
         batch = object.__new__(cls)
         missing = [field.default for field in fields(cls)[len(columns) :]]
@@ -131,7 +131,7 @@ class Batch:
         return len(self.labels)
 
     def part(self, start: int, stop: int) -> Batch:
-        """The rows from `start` to before `stop`."""
+        """Rows `start` to `stop` (exclusive)."""
         begin, end = self.indptr[start], self.indptr[stop]
         return Batch._unchecked(
             self.indptr[start : stop + 1] - begin,
@@ -167,14 +167,14 @@ class Batch:
         )
 
     def without_names(self) -> Batch:
-        """The same rows, for learners that are not to know their names."""
+        """The same rows, without names."""
         if self.new_names is None:
             return self
         return Batch._unchecked(*self.columns()[:-1])
 
     def digest(self) -> str:
-        """A short name of the content: equal rows in equal order, equal digest."""
-        from hashlib import blake2b  # 5 ms and 4 MB that most commands do not need
+        """A hash of the content: equal rows in equal order have equal digests."""
+        from hashlib import blake2b  # lazy: costs 5 ms and 4 MB
 
         name = blake2b(digest_size=16)
         for array in (self.indptr, self.indices, self.values, self.labels, self.weights):
@@ -183,7 +183,7 @@ class Batch:
 
     @staticmethod
     def joined(batches: Iterable[Batch]) -> Batch:
-        """The rows of all batches, one after the other; where they stood is not kept."""
+        """The rows of all batches, concatenated; line numbers are dropped."""
         parts = list(batches) or [Batch.from_rows([])]
         sizes = np.concatenate([np.diff(part.indptr) for part in parts])
         return Batch._unchecked(
@@ -201,7 +201,7 @@ class Batch:
     def from_csr(X: Any, y: Any = None, weights: Any = None) -> Batch:
         """The rows of a SciPy CSR matrix or array, copied, with labels and row weights.
 
-        Without labels the rows can only be predicted; without weights each weighs 1.
+        Without labels the rows can only be predicted; without weights each has weight 1.
         """
         return Batch._made(X.indptr, X.indices, X.data, y, weights)
 
@@ -230,7 +230,7 @@ class Batch:
         source: str | None = None,
         new_names: NewNames | None = None,
     ) -> Batch:
-        """From arrays of any type: the one place that converts, and it copies."""
+        """From arrays of any type: the one place that converts and copies them."""
         size = len(indptr) - 1
         y = np.full(size, np.nan) if labels is None else labels
         w = np.ones(size, np.float32) if weights is None else weights

@@ -1,13 +1,13 @@
-"""Which features are high: counting them, and drawing the line.
+"""Counting features, and deciding which are high.
 
-Counting and learning are two visible steps. `Counts` adds up rows; `Counts.separate` draws the
-line by order (top-k) or by count; the resulting Separation can be saved, looked at and reused.
+Counting and learning are separate steps. `Counts` counts rows; `Counts.separate` chooses the high
+features by order (top-k) or by count; the resulting Separation can be saved, inspected and reused.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,10 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
+from pqrlearn.encoder import Encoder
 from pqrlearn.errors import Corrupt, DataError, HyperError, NotAModel, RowError
+from pqrlearn.frames import Frame, is_frame
+from pqrlearn.guess import Choices, guess
 from pqrlearn.hyper import MAX_ORDER, ORDERS, SAMPLE_ROWS, check_whole
-from pqrlearn.readers import AnyPath, Reader, Sample, ahead, open_reader
+from pqrlearn.names import Texts
+from pqrlearn.readers import AnyPath, Reader, Sample, open_reader, prefetch
+from pqrlearn.records import Records
 from pqrlearn.rows import Batch, NewNames
+from pqrlearn.schema import Schema
 
 KIND = "separation"
 
@@ -39,6 +45,8 @@ class Separation:
     rows: int
     distinct: int
     names: _core.Names = field(default_factory=_core.Names)
+    schema: Schema | None = None
+    """Of the tables that were counted; a model made of it reads tables in the same way."""
 
     def __post_init__(self) -> None:
         if len(self.features) != len(self.counts):
@@ -52,28 +60,30 @@ class Separation:
 
     @cached_property
     def snapshot(self) -> _core.Separation:
-        """The native look-up, made once: models and rows split in advance share it."""
+        """The native lookup table, built once and shared by models and prepared rows."""
         return _core.Separation(self.features)
 
     def high_names(self) -> list[str]:
-        """The high features as a person would call them, by rank."""
+        """Names of the high features, by rank."""
         return [self.names.name(f) or str(f) for f in self.features.tolist()]
 
     def named(self, names: _core.Names) -> Separation:
-        """The same line, with these names for the features."""
+        """The same separation with these names."""
         return replace(self, names=names)
 
     @staticmethod
-    def top_k(rows: Batch | Iterable[Batch] | Iterable[dict[Any, Any]], order: int) -> Separation:
-        """The `order` most frequent features; ties go to the smaller index."""
-        return Counts.of(rows).separate(order=order)
+    def top_k(rows: Any, order: int, schema: Schema | None = None) -> Separation:
+        """The `order` most frequent features; ties go to the smaller index.
+
+        `rows` are Batches, dicts, or a frame, all of whose columns are features unless a schema
+        says otherwise.
+        """
+        return Counts.of(rows, schema).separate(order=order)
 
     @staticmethod
-    def threshold(
-        rows: Batch | Iterable[Batch] | Iterable[dict[Any, Any]], min_count: int
-    ) -> Separation:
+    def threshold(rows: Any, min_count: int, schema: Schema | None = None) -> Separation:
         """Every feature that is non-zero in at least `min_count` rows."""
-        return Counts.of(rows).separate(min_count=min_count)
+        return Counts.of(rows, schema).separate(min_count=min_count)
 
     @staticmethod
     def from_file(
@@ -83,7 +93,7 @@ class Separation:
         min_count: int | None = None,
         sample_rows: int | None = SAMPLE_ROWS,
     ) -> Separation:
-        """From a libsvm file; `sample_rows=None` counts all of it (see `Counts.of_files`)."""
+        """From a libsvm file; `sample_rows=None` counts all rows (see `Counts.of_files`)."""
         return Counts.of_files([path], sample_rows).separate(order=order, min_count=min_count)
 
     def settings(self) -> dict[str, Any]:
@@ -96,7 +106,7 @@ class Separation:
     def restored(
         settings: dict[str, Any], tensors: modelfile.Tensors, names: _core.Names
     ) -> Separation:
-        """The inverse of `settings` and `tensors`; KeyError or ValueError if they do not fit."""
+        """The inverse of `settings` and `tensors`; KeyError or ValueError if they are invalid."""
         return Separation(
             modelfile.tensor(tensors, "features", np.uint32, 1),
             modelfile.tensor(tensors, "counts", np.uint64, 1),
@@ -106,7 +116,9 @@ class Separation:
         )
 
     def save(self, path: AnyPath) -> None:
-        modelfile.write(path, KIND, self.settings(), self.tensors() | name_tensors(self.names))
+        schema = {} if self.schema is None else {"schema": self.schema.to_json()}
+        tensors = self.tensors() | name_tensors(self.names)
+        modelfile.write(path, KIND, self.settings() | schema, tensors)
 
     @staticmethod
     def load(path: AnyPath) -> Separation:
@@ -116,17 +128,20 @@ class Separation:
             error.case = ("not a separation",)
             raise error
         try:
-            return Separation.restored(settings, tensors, names_from(tensors))
+            separation = Separation.restored(settings, tensors, names_from(tensors))
+            if "schema" in settings:
+                return replace(separation, schema=Schema.from_json(settings["schema"]))
+            return separation
         except (KeyError, ValueError, TypeError) as error:
             raise Corrupt(f"{path}: a damaged separation ({error})") from None
 
 
 class Counts:
-    """In how many rows each feature is non-zero; `bad_rows` of a file were left out."""
+    """In how many rows each feature is non-zero; `bad_rows` were skipped."""
 
-    def __init__(self) -> None:
+    def __init__(self, schema: Schema | None = None) -> None:
         self._counter = _core.Counter()
-        self.bad_rows = 0
+        self.bad_rows, self.schema = 0, schema
 
     @property
     def rows(self) -> int:
@@ -137,20 +152,44 @@ class Counts:
         return self._counter.distinct
 
     def add(self, row: Batch | dict[Any, Any]) -> None:
-        """Counts a Batch of rows, or one row that is a dict."""
+        """Counts the rows of a Batch, or one row given as a dict."""
         if isinstance(row, Batch):
             if row.new_names is not None:
                 add_names(self._counter.names, row.new_names)
             self._counter.add(row.indptr, row.indices, row.values)
+            return
+        if self.schema is not None:
+            fresh = self._fresh()
+            self.add(Records(self.schema).batch(row, self._counter.names, fresh))
             return
         try:
             self._counter.add_dict(row)
         except ValueError as error:
             raise RowError(str(error)) from None
 
+    def add_frame(self, X: Any) -> None:
+        """Counts a table in memory; its schema is guessed if there is none."""
+        frame = Frame(X)
+        if self.schema is None:
+            self.schema = guess(frame.sample(), Choices())
+        encoder = Encoder(self.schema, labelled=False)
+        for _, table in frame.slices():
+            encoder.check(table.schema.names)
+            self.add(encoder.batch(table, self._counter.names, self._fresh()))
+
+    def _fresh(self) -> _core.Names:
+        """Where new names go until they are counted."""
+        fresh = _core.Names()
+        fresh.start_at(self._counter.names.next_feature)
+        return fresh
+
     @staticmethod
-    def of(rows: Batch | Iterable[Batch] | Iterable[dict[Any, Any]]) -> Counts:
-        counts = Counts()
+    def of(rows: Any, schema: Schema | None = None) -> Counts:
+        """Of Batches, dicts, or a frame, all of whose columns are features unless a schema says."""
+        counts = Counts(schema)
+        if is_frame(rows):
+            counts.add_frame(rows)
+            return counts
         for row in [rows] if isinstance(rows, Batch) else rows:
             counts.add(row)
         return counts
@@ -163,24 +202,25 @@ class Counts:
         *,
         loss: str | None = None,
     ) -> Counts:
-        """Counts of files: whole ones, or blocks spread evenly over those with more rows.
+        """Counts the rows of files, or a sample of about `sample_rows` spread over them.
 
-        From stdin or a compressed file, which cannot be entered in the middle, the first rows.
-        With a `loss`, a row whose label does not fit it is a bad row.
+        From stdin and compressed files, which are not seekable, the sample is the first rows. With
+        a `loss`, a row whose label it does not accept is a bad row.
         """
         readers = [open_reader(path, loss=loss, on_bad_row=on_bad_row) for path in paths]
         return Counts.of_readers(readers, sample_rows)
 
     @staticmethod
     def of_readers(readers: Sequence[Reader], sample_rows: int | None = SAMPLE_ROWS) -> Counts:
-        """The same of inputs in any format."""
+        """The same for inputs in any format."""
         sample = Sample(readers, sample_rows)
-        counts = Counts.of(ahead(sample.batches()))
+        schemas = (reader.schema for reader in readers)
+        counts = Counts.of(prefetch(sample.batches()), next((s for s in schemas if s), None))
         counts.bad_rows = sample.bad_rows
         return counts
 
     def separate(self, *, order: int | None = None, min_count: int | None = None) -> Separation:
-        """Draws the line; by default at ⌈√d⌉ of the d distinct features, as the paper suggests."""
+        """Chooses the high features; by default ⌈√d⌉ of d distinct ones, as the paper suggests."""
         if order is None and min_count is None:
             order = self.default_order()
         if order is not None:
@@ -189,10 +229,10 @@ class Counts:
             check_whole("min_count", min_count, least=1)
         features, counts = self._counter.top(MAX_ORDER if order is None else order, min_count or 1)
         names = names_from(name_tensors(self._counter.names))  # a copy: they live in the counter
-        return Separation(features, counts, self.rows, self.distinct, names)
+        return Separation(features, counts, self.rows, self.distinct, names, self.schema)
 
     def orders(self) -> list[int]:
-        """Orders worth mixing (`hyper.ORDERS`), rising; at most as many as features."""
+        """The orders to mix (`hyper.ORDERS`), increasing; none above the number of features."""
         return sorted({min(n * self.default_order(), self.distinct) for n in ORDERS})
 
     def default_order(self) -> int:
@@ -201,18 +241,21 @@ class Counts:
 
 def add_names(names: _core.Names, new: NewNames) -> None:
     """Adds names that come with rows; those that are there already must have the same number."""
-    for index, name in zip(new.indices.tolist(), new.names, strict=True):
-        if not names.add(index, name) and names.find(name) != index:
-            known = names.name(index)
-            has = f"{known!a} has that number" if known else f"it has number {names.find(name)}"
-            raise DataError(
-                f"these rows number {name!a} as feature {index}, but {has} here; "
-                "read them with the names of the model"
-            )
+    texts = new.names if isinstance(new.names, Texts) else Texts.of(new.names)
+    good = names.add_each(new.indices, texts.offsets, texts.data)
+    if good == len(texts):
+        return
+    index, name = int(new.indices[good]), texts[good]
+    known = names.name(index)
+    has = f"{known!a} has that number" if known else f"it has number {names.find(name)}"
+    raise DataError(
+        f"these rows number {name!a} as feature {index}, but {has} here; "
+        "read them with the names of the model"
+    )
 
 
 def name_tensors(names: _core.Names) -> modelfile.Tensors:
-    """The dictionary of names as arrays; nothing when there are none."""
+    """The dictionary of names as arrays; empty if there are no names."""
     if not len(names):
         return {}
     indices, ends, text = names.arrays()
@@ -220,7 +263,7 @@ def name_tensors(names: _core.Names) -> modelfile.Tensors:
 
 
 def names_from(tensors: modelfile.Tensors) -> _core.Names:
-    """The inverse of `name_tensors`; KeyError or ValueError if they do not fit."""
+    """The inverse of `name_tensors`; KeyError or ValueError if they are invalid."""
     names = _core.Names()
     if "names.indices" in tensors:
         names.restore(

@@ -1,12 +1,13 @@
-"""Hyper-parameters chosen on a validation part, by successive halving on growing prefixes.
+"""Tuning on a validation part, by successive halving on growing prefixes.
 
-Every trial learns the first ninth of the training rows in one pass; the best third of them learns
-the first third, and the best third of those learns all. The order of trials, and so the result,
-follows from a seed. Each finished trial is in a journal, so a search that was stopped goes on.
+Every trial learns the first ninth of the training rows in one pass; the best third of the trials
+learns the first third of the rows, and the best third of those learns all rows. The trials, and so
+the result, depend on a seed. Finished trials are in a journal, so a search that was stopped
+resumes.
 
-The grids lie within the ranges of the paper: rates and regularisation from 0.0001 to 10, ranks from
-2 to 128 for ratings (the paper: 512) and from 4 to 64 for clicks. The radius of CFM and CCFM, of
-which the paper says nothing, goes from 5 to 500.
+The grids are within the ranges of the paper: rates and regularisation from 0.0001 to 10, ranks from
+2 to 128 for ratings (the paper: 512) and from 4 to 64 for clicks. The radius of CFM and CCFM, which
+the paper does not give, is from 5 to 500.
 """
 
 from __future__ import annotations
@@ -14,28 +15,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
-from pqrlearn.errors import RefusedRow
+from pqrlearn.errors import DataError, RefusedRow
+from pqrlearn.hyper import Settings
 from pqrlearn.journal import Journal, key_of
-from pqrlearn.learners import Learner, make
-from pqrlearn.loss import loss_named
+from pqrlearn.learners import PQR, Learner, check_settings, make
+from pqrlearn.learners.build import unused
+from pqrlearn.loss import check_loss, loss_named
 from pqrlearn.progressive import evaluate
+from pqrlearn.readers import AnyPath, at_most, read
 from pqrlearn.rows import Batch
-from pqrlearn.separation import Separation
+from pqrlearn.separation import Counts, Separation
 
-Settings = dict[str, Any]
 Grid = dict[str, Sequence[Any]]
-Watch = Callable[[float, float], None]
-"""Told after every trial: the share of the work that is done, and the best score so far."""
+OnTrial = Callable[[float, float], None]
+"""Called after every trial with the share of the work that is done and the best score so far."""
 
-KEEP = 3  # one of three goes on to the next rung
+KEEP = 3  # one in three trials goes on to the next rung
 TRIALS = 27
 RUNGS = 3
-CHUNK_ROWS = 2**16  # learned in one call: between two calls Ctrl-C is heard
+CHUNK_ROWS = 2**16  # learned in one call: Ctrl-C works between two calls
 
 RATES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 PENALTIES = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
@@ -45,7 +49,7 @@ SCALES = (None, 0.3, 1.0, 3.0)
 
 
 def space(kind: str, loss: str) -> Grid:
-    """What is tried of each setting, under the names that pqr train gives its options."""
+    """The values to try for each setting."""
     ftrl: Grid = {"alpha": RATES, "l1": PENALTIES, "l2": PENALTIES}
     ball: Grid = {
         "radius": (5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0),
@@ -73,15 +77,15 @@ def space(kind: str, loss: str) -> Grid:
 
 
 def tiers_of(rank: int) -> tuple[tuple[int, int], ...]:
-    """DiFacto's tiers below a largest rank: a quarter of it from 10 rows on, half from 100 on."""
+    """Tiers of DiFacto for a largest rank: a quarter of it from 10 rows on, half from 100 on."""
     steps = [(10, rank // 4), (100, rank // 2), (1000, rank)]
     return tuple((count, size) for count, size in steps if size)
 
 
 def points(grid: Grid, trials: int, seed: int) -> list[Settings]:
-    """Settings to try, spread evenly: of each axis all values come up before one repeats.
+    """Settings to try, spread evenly: all values of an axis are used before one repeats.
 
-    More trials begin with the same ones as fewer.
+    More trials start with the same settings as fewer.
 
     >>> points({"alpha": (0.1, 0.2), "l2": (1, 2, 3)}, 2, seed=0)
     [{'alpha': 0.1, 'l2': 3}, {'alpha': 0.2, 'l2': 1}]
@@ -92,13 +96,14 @@ def points(grid: Grid, trials: int, seed: int) -> list[Settings]:
         rounds = -(-trials // len(values))
         order = [int(i) for _ in range(rounds) for i in generator.permutation(len(values))]
         columns[name] = [values[i] for i in order[:trials]]
-    found = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    rows = zip(*columns.values(), strict=True)
+    found = [cast(Settings, dict(zip(columns, row, strict=True))) for row in rows]
     return [point for at, point in enumerate(found) if point not in found[:at]]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Settings, how many rows were learned with them, and the validation loss (inf: diverged)."""
+    """Settings, the number of rows learned with them, and the validation loss (inf: diverged)."""
 
     settings: Settings
     rows: int
@@ -115,9 +120,55 @@ class Tuned:
     trials: list[Trial]
 
 
+@dataclass(frozen=True, kw_only=True)
+class TuneConfig:
+    """What to tune, on which rows, and how long to search.
+
+    Fields have the names of the options of `pqr tune`. `settings` are fixed, all others of the
+    model are searched. Trials are compared on the last share of the rows, `validation`.
+    """
+
+    inputs: tuple[AnyPath, ...]
+    model: str = PQR.kind
+    loss: str | None = None
+    order: int | None = None
+    settings: Settings = field(default_factory=Settings)
+    rows: int | None = None
+    shuffle: int | None = None
+    validation: float = 0.1
+    trials: int = TRIALS
+    seed: int = 0
+    cache: AnyPath | None = None
+    jobs: int = 1
+
+    def __post_init__(self) -> None:
+        check_settings(self.model, self.settings)
+        check_loss(self.loss or "logistic")
+        if self.order is not None and self.model != PQR.kind:
+            raise unused("order", self.model, [PQR.kind])
+
+    def task(self) -> Task:
+        """Reads the rows and splits them. A separation is counted on the training part only."""
+        loss = self.loss or "logistic"
+        batches = read(self.inputs, loss=loss)
+        rows = Batch.joined(batches if self.rows is None else at_most(batches, self.rows))
+        if self.shuffle is not None:
+            rows = rows.take(np.random.default_rng(self.shuffle).permutation(len(rows)))
+        cut = len(rows) - max(1, round(self.validation * len(rows)))
+        if cut < 1:
+            raise DataError(f"{len(rows)} rows are too few for a training and a validation part")
+        train, separation = rows.part(0, cut), None
+        if self.model == PQR.kind:
+            separation = Counts.of(train).separate(order=self.order)
+        return Task(self.model, loss, train, rows.part(cut, len(rows)), self.settings, separation)
+
+    def journal(self) -> Journal:
+        return Journal(None if self.cache is None else Path(self.cache) / "trials.jsonl")
+
+
 @dataclass(frozen=True)
 class Task:
-    """What is to be tuned: a learner, the rows it learns from, and those that judge it.
+    """What to tune: the kind of learner, the rows to learn, and those to validate on.
 
     `fixed` settings are not searched; `separation` is for a learner that needs one.
     """
@@ -135,10 +186,8 @@ class Task:
         return key_of(self.kind, self.loss, *content)
 
     def trained(self, settings: Settings, rows: int | None = None) -> Learner:
-        """A learner after one pass over the first `rows`; all of them if not given."""
-        separation = self.separation
-        separate = None if separation is None else lambda: separation
-        learner = make(self.kind, self.loss, settings, separate)
+        """A learner after one pass over the first `rows`; by default all."""
+        learner = make(self.kind, self.loss, settings, self.separation)
         for part in chunks(self.train.part(0, len(self.train) if rows is None else rows)):
             learner.learn_margins(part)
         return learner
@@ -166,14 +215,16 @@ def tune(
     seed: int = 0,
     journal: Journal | None = None,
     jobs: int = 1,
-    watch: Watch | None = None,
+    watch: OnTrial | None = None,
 ) -> Tuned:
-    """Searches the space of the learner's kind; the best settings on the whole training part win.
+    """Searches the space of the learner's kind for the best settings on the whole training part.
 
-    `jobs` trials run at a time, on threads: the native learners leave Python while they learn.
+    `jobs` trials run at a time, on threads: native learners release the GIL while they learn.
     """
     grid = {n: v for n, v in space(task.kind, task.loss).items() if n not in task.fixed}
-    alive = [task.fixed | point for point in points(grid, trials, seed)] if grid else [task.fixed]
+    alive: list[Settings] = [task.fixed]
+    if grid:
+        alive = [{**task.fixed, **point} for point in points(grid, trials, seed)]
     rows = [max(1, len(task.train) // KEEP ** (rungs - 1 - rung)) for rung in range(rungs)]
     search = _Search(task, journal or Journal(None), jobs, watch, _cost(len(alive), rows))
     done: list[Trial] = []
@@ -186,7 +237,7 @@ def tune(
 
 
 def _cost(trials: int, rows: Sequence[int]) -> int:
-    """How many rows a search learns in all."""
+    """How many rows a search learns in total."""
     total = 0
     for size in rows:
         total += trials * size
@@ -195,10 +246,10 @@ def _cost(trials: int, rows: Sequence[int]) -> int:
 
 
 class _Search:
-    """Runs the trials of one rung after the other."""
+    """Runs the trials, rung by rung."""
 
     def __init__(
-        self, task: Task, journal: Journal, jobs: int, watch: Watch | None, cost: int
+        self, task: Task, journal: Journal, jobs: int, watch: OnTrial | None, cost: int
     ) -> None:
         self.task, self.journal, self.jobs, self.watch, self.cost = task, journal, jobs, watch, cost
         self._key = task.key()
@@ -206,12 +257,12 @@ class _Search:
         self._best = math.inf
 
     def rung(self, alive: Sequence[Settings], rows: int) -> list[Trial]:
-        """Each trial is in the journal when it ends, whatever becomes of the others."""
+        """Runs the trials of a rung; each is in the journal as soon as it ends."""
         with ThreadPoolExecutor(self.jobs) as pool:
             work = [pool.submit(self._trial, settings, rows) for settings in alive]
             try:
                 for future in as_completed(work):
-                    self._told(rows, future.result().score)
+                    self._report(rows, future.result().score)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -222,7 +273,7 @@ class _Search:
         score = self.journal.once(key, lambda: self.task.score(settings, rows))
         return Trial(settings, rows, math.inf if score is None else score)
 
-    def _told(self, rows: int, score: float) -> None:
+    def _report(self, rows: int, score: float) -> None:
         self._learned += rows
         self._best = min(self._best, score)
         if self.watch is not None:

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "auto.hpp"
-#include "avx2.hpp"
 #include "difacto.hpp"
 #include "fm.hpp"
+#include "lanes.hpp"
 #include "model.hpp"
 #include "parse.hpp"
 #include "row.hpp"
@@ -102,10 +102,10 @@ int main() {
   }
   const pqr::DescentRule descent{true, false, 0.05, 1, 0.001, 0.001};
   const pqr::Start start{5, 0.1f};
-  learn_and_predict("FM", pqr::Fm({Loss::logistic, true, 5, start, descent, descent}), rows);
   learn_and_predict(
-      "DiFacto",
-      pqr::Difacto(
-          {Loss::logistic, true, {{3, 2}, {9, 11}}, start, pqr::Ftrl({0.1, 1, 0.1, 0}), descent}),
-      rows);
+      "FM", pqr::Fm({Loss::logistic, true, {{1, 5}}, start, descent}, pqr::FmRule{descent}), rows);
+  learn_and_predict("DiFacto",
+                    pqr::Difacto({Loss::logistic, true, {{3, 2}, {9, 11}}, start, descent},
+                                 pqr::DifactoRule{pqr::Ftrl({0.1, 1, 0.1, 0})}),
+                    rows);
 }

@@ -1,7 +1,7 @@
 // The table of pairs against std::map, for the address sanitizer: blocks of rows turn from hash
-// tables into arrays, and pointers are aligned and hold for as long as they should; also in memory
-// that a thread makes ready meanwhile. test_table.py builds and runs it; a number as its argument
-// divides how many rows there are, and leaves out models of many ranks.
+// tables into arrays, and pointers are aligned and hold for as long as they should. test_table.py
+// builds and runs it; a number as its argument divides how many rows there are, and leaves out
+// models of many ranks.
 //
 // Exit codes: 0 done, otherwise the number of the check that failed.
 //
@@ -46,9 +46,9 @@ class Both {
       for (const std::uint32_t i : ranks) {
         if (i <= j) keys.emplace_back(j, i);
       }
-      if (const T* row = table_.row(j)) rows_[j] = row;
+      if (const T* span = table_.span(j)) spans_[j] = span;
       if (table_.has_all(j)) {
-        require(10, table_.row(j) == table_.array() + table_.first() + pqr::row_start(j));
+        require(10, table_.span(j) == table_.array() + table_.first() + pqr::span_start(j));
       }
     }
     std::vector<T*> places(keys.size());
@@ -69,25 +69,20 @@ class Both {
   }
 
   void grow(std::size_t order) { table_.resize(order); }
-  bool use(pqr::Stretch<T>& ready) { return table_.use(ready); }
-
-  static pqr::Stretch<T> ready(std::size_t order, pqr::DenseRanks dense) {
-    return pqr::PairTable<T>::ready(order, before, dense);
-  }
 
   void check() const {
-    for (const auto& [j, row] : rows_) require(2, table_.row(j) == row);
+    for (const auto& [j, span] : spans_) require(2, table_.span(j) == span);
     check_in(table_);
   }
 
   // As a model is saved and loaded.
   void check_copy() const {
-    pqr::PairTable<T> copy(table_.size(), 0, dense_);
-    copy.resize(table_.size());
+    pqr::PairTable<T> copy(table_.order(), 0, dense_);
+    copy.resize(table_.order());
     bool moved = false;
-    for (std::uint32_t j = 0; j < table_.size(); ++j) {
+    for (std::uint32_t j = 0; j < table_.order(); ++j) {
       if (const T* own = table_.find(j, j)) *copy.make(j, j, moved) = *own;
-      table_.each_of_row(j, [&](std::uint32_t i, const T& value) {
+      table_.each_of_span(j, [&](std::uint32_t i, const T& value) {
         if (!(value == T{})) *copy.make(i, j, moved) = value;
         return true;
       });
@@ -95,7 +90,7 @@ class Both {
     check_in(copy);
   }
 
-  bool is_array(std::uint32_t j) const { return table_.row(j) != nullptr; }
+  bool is_array(std::uint32_t j) const { return table_.span(j) != nullptr; }
 
  private:
   static constexpr std::uint32_t before = 72;
@@ -103,7 +98,7 @@ class Both {
   pqr::DenseRanks dense_;
   pqr::PairTable<T> table_;
   std::map<Key, T> map_;
-  std::map<std::uint32_t, const T*> rows_;  // in the array, which must not move
+  std::map<std::uint32_t, const T*> spans_;  // in the array, which must not move
   std::uint32_t written_ = 0;
 
   void check_in(const pqr::PairTable<T>& table) const {
@@ -114,11 +109,13 @@ class Both {
       require(3, found && *found == value);
       expected += value.words[0];
     }
-    table.each([&](const T& value) { sum += value.words[0]; });
+    table.each_run([&](const T* values, std::size_t size) {
+      for (std::size_t i = 0; i < size; ++i) sum += values[i].words[0];
+    });
     require(4, sum == expected);
     auto next = map_.begin();
-    for (std::uint32_t j = 0; j < table.size(); ++j) {
-      table.each_of_row(j, [&](std::uint32_t i, const T& value) {
+    for (std::uint32_t j = 0; j < table.order(); ++j) {
+      table.each_of_span(j, [&](std::uint32_t i, const T& value) {
         require_aligned(&value);
         if (value == T{}) return true;
         require(5, next != map_.end() && next->first == Key(j, i) && next->second == value);
@@ -142,12 +139,8 @@ std::mt19937 source(7);
 std::uint32_t below(std::uint32_t end) { return static_cast<std::uint32_t>(source()) % end; }
 
 template <class T>
-void run(const Shape& shape, pqr::DenseRanks dense, bool made_ready, std::uint32_t share) {
+void run(const Shape& shape, pqr::DenseRanks dense, std::uint32_t share) {
   Both<T> both(shape.order, shape.order, dense);
-  if (made_ready) {
-    auto ready = Both<T>::ready(shape.order, dense);
-    require(8, both.use(ready) == !refuses);
-  }
   const auto learn_some = [&] {
     std::vector<std::uint32_t> ranks;
     for (int n = 0; n < 5; ++n) ranks.push_back(shape.near_first + below(shape.near_range));
@@ -159,15 +152,13 @@ void run(const Shape& shape, pqr::DenseRanks dense, bool made_ready, std::uint32
     if (r == 0) require(11, dense.at_once > 0 || !both.is_array(shape.near_first));
     if ((r & (r - 1)) == 0) both.check();
   }
-  // A block whose memory is still being touched waits for it, but not for ever.
+  // With a share of the rows a block may need more of them.
   const bool becomes_array = shape.becomes_array && !refuses;
   for (int r = 0; becomes_array && !both.is_array(shape.near_first) && r < 60'000; ++r) {
     learn_some();
   }
-  auto late = Both<T>::ready(20'000, dense);
-  require(9, !(becomes_array && both.use(late)));  // it is left alone
   both.check();
-  if (shape.order <= 4096 && !made_ready) both.check_copy();
+  if (shape.order <= 4096) both.check_copy();
   require(7, both.is_array(shape.near_first) == becomes_array);
 }
 
@@ -180,11 +171,7 @@ void run_frequent() {
       {9000, 8000, 400, 8'000, true},      // across the border of some and many
       {20'000, 19'000, 600, 3'000, false}  // always hashed
   };
-  for (const Shape& shape : shapes) {
-    for (const bool ready : {false, true}) {
-      run<Value<2, 8>>(shape, pqr::frequent_ranks, ready, 1);
-    }
-  }
+  for (const Shape& shape : shapes) run<Value<2, 8>>(shape, pqr::frequent_ranks, 1);
 }
 
 // Larger slots of fewer ranks: as much memory.
@@ -194,9 +181,7 @@ void run_large(std::uint32_t share) {
       {512, 400, 112, 1'000, true},      // the last of those that are arrays at once
       {1000, 512, 256, 2'000, true},     // few are hashed, then arrays
       {3000, 2600, 300, 1'000, false}};  // always hashed
-  for (const Shape& shape : shapes) {
-    for (const bool ready : {false, true}) run<T>(shape, {512, 1024}, ready, share);
-  }
+  for (const Shape& shape : shapes) run<T>(shape, {512, 1024}, share);
 }
 
 // Ranks of which nothing is known: each block starts hashed, also the first one.
@@ -207,9 +192,7 @@ void run_unknown(std::uint32_t share) {
       {600, 0, 256, 1'500, true},    // the first block
       {1100, 512, 200, 1'500, true}  // one behind others, which stay hashed
   };
-  for (const Shape& shape : shapes) {
-    for (const bool ready : {false, true}) run<T>(shape, {0, 0}, ready, share);
-  }
+  for (const Shape& shape : shapes) run<T>(shape, {0, 0}, share);
 }
 
 // Ranks that are appended one by one, and a block that is not complete when it becomes an array.

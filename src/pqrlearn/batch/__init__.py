@@ -1,8 +1,8 @@
-"""The batch setting: the optimum over all rows at once, and many shuffled passes.
+"""Batch learning: the optimum over all rows, and many shuffled passes.
 
-LR, QR and PQR are linear in their weights, so over the expanded rows (expansion.py) their loss is
-convex, and L-BFGS finds its minimum (solver.py), over all space or over the ball ‖theta‖ ≤ radius;
-the bias is one of the weights.
+LR, QR and PQR are linear in their weights, so their loss over the expanded rows (expansion.py) is
+convex. L-BFGS finds its minimum (solver.py), without a constraint or in the ball ‖theta‖ ≤ radius;
+theta includes the bias.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pqrlearn.batch.expansion import Expanded, Linear, expanded
-from pqrlearn.batch.solver import TOLERANCE, Minimum, Problem, Watch, minimise
+from pqrlearn.batch.solver import TOLERANCE, Minimum, OnIteration, Problem, minimise
 from pqrlearn.errors import DataError, HyperError
 from pqrlearn.hyper import Ogd, check_rate, check_whole
 from pqrlearn.learners import LR, QR, Learner, State
@@ -35,7 +35,7 @@ __all__ = [
     "problem_of",
 ]
 
-_PASS_ROWS = 16_384  # learned between two words about progress
+_PASS_ROWS = 16_384  # learned between two calls of `watch`
 
 
 def passes(
@@ -47,7 +47,7 @@ def passes(
     seed: int = 0,
     watch: Callable[[Metrics], None] | None = None,
 ) -> list[dict[str, float]]:
-    """Learns all rows `count` times, each time in another random order (the stochastic setting).
+    """Learns all rows `count` times, each time in a new random order.
 
     Returns the progressive figures of every pass. The same seed gives the same bits.
     """
@@ -69,14 +69,14 @@ def passes(
 
 @dataclass(frozen=True, eq=False)
 class Optimal:
-    """The best fixed weights for some rows, as a model and as a certified minimum."""
+    """The best fixed weights for some rows, with a bound on the error."""
 
     model: Linear
-    """Predicts with them (in 32 bits), can be saved and inspected, and goes on learning by OGD."""
+    """A model with these weights in 32 bits, which continues to learn by OGD."""
     loss: float
     """The weighted sum of the losses, without the l2 penalty."""
     minimum: Minimum
-    """Of F, in the columns of `expanded`; its `gap` bounds what is left to gain."""
+    """The minimum of F, in the columns of `expanded`; its `gap` bounds the error."""
 
 
 def fit_optimal(
@@ -87,12 +87,12 @@ def fit_optimal(
     l2: float = 0.0,
     radius: float | None = None,
     tolerance: float = TOLERANCE,
-    watch: Watch | None = None,
+    watch: OnIteration | None = None,
 ) -> Optimal:
     """The weights with the least loss over all rows, for a model with the settings of `model`.
 
-    Needs a radius or an l2: without either, clicks that can be told apart have no optimum. The
-    result is a new model; `model` itself and its optimizer play no part.
+    Needs a radius or an l2: without either, separable clicks have no optimum. The result is a new
+    model; `model` is not changed, and its optimizer is not used.
 
     >>> from pqrlearn import LR
     >>> rows = Batch.from_rows([([0], [1.0]), ([1], [1.0])] * 50, labels=[4.0, 1.0] * 50)
@@ -101,35 +101,35 @@ def fit_optimal(
     [4.0, 1.0]
     """
     if not isinstance(model, Linear):
-        raise HyperError(f"{type(model).__name__} has no batch optimum: give an LR, a PQR or a QR")
+        raise HyperError(f"{type(model).__name__} has no batch optimum: use an LR, a PQR or a QR")
     if radius is None and not l2:
-        raise HyperError("give a radius or an l2: without either, an optimum may not exist")
+        raise HyperError("radius or l2 is required: without either, an optimum may not exist")
     check_rate("l2", l2)
     check_rate("tolerance", tolerance, above=0)
     if radius is not None:
         check_rate("radius", radius, above=0)
     batch = as_batch(X, y)
     if not len(batch) or not np.isfinite(batch.labels).all():
-        raise DataError("an optimum needs rows, and a label for each of them")
+        raise DataError("an optimum needs rows with labels")
     rows = expanded(model, batch)
     problem = problem_of(model, rows, batch, l2, radius)
     minimum = minimise(problem, tolerance, watch=watch)
     loss = minimum.value - l2 / 2 * float(minimum.theta @ minimum.theta)
-    return Optimal(_holding(model, rows, minimum.theta, batch, radius), loss, minimum)
+    return Optimal(_model_with(model, rows, minimum.theta, batch, radius), loss, minimum)
 
 
 def problem_of(
     model: Linear, rows: Expanded, batch: Batch, l2: float = 0.0, radius: float | None = None
 ) -> Problem:
-    """The loss of a model over expanded rows, with the labels and weights of their batch."""
+    """The loss of a model over expanded rows, as a minimisation problem."""
     weights = batch.weights.astype(np.float64)
     return Problem(loss_named(model.loss), rows.matrix, batch.labels, weights, l2, radius)
 
 
-def _holding(
+def _model_with(
     model: Linear, rows: Expanded, theta: FloatArray, batch: Batch, radius: float | None
 ) -> Linear:
-    """A model with these weights, which goes on by OGD."""
+    """A model with these weights, which continues by OGD."""
     ogd, empty = Ogd(radius=radius), model.state()
     last = int(batch.indices.max(initial=0))
     settings = empty.settings | {
@@ -137,7 +137,7 @@ def _holding(
         "rows": len(batch),
         "next_feature": max(empty.settings["next_feature"], last + 1),
     }
-    slots_of = LR(model.loss, ogd)  # a slot of OGD does not depend on the model
+    slots_of = LR(model.loss, ogd)  # slots of OGD are the same in all models
     arrays, norm2 = dict(empty.arrays), 0.0
     for block in model.blocks:
         here = theta[rows.columns(block)] if block in rows.keys else np.zeros(1)

@@ -1,4 +1,4 @@
-"""The rows that a linear model sees, as one sparse matrix."""
+"""The expanded rows of a linear model as a sparse matrix."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Expanded:
-    """Rows as a model sees them: its margins are `matrix @ theta`.
+    """Expanded rows: the margins of a model are `matrix @ theta`.
 
-    Only what occurs has a column: block after block, and within one in the order of its keys.
-    A key is a feature (linear), a rank (shared, square) or two of them (pair).
+    There is a column for each coordinate that occurs, sorted by block, then key. A key is a feature
+    (linear), the rank of a high feature (shared, square) or two ranks (pair).
     """
 
     matrix: Any  # scipy.sparse.csr_array
@@ -35,12 +35,12 @@ class Expanded:
         return slice(start, start + sizes[block])
 
     def features(self, block: str) -> Keys:
-        """The feature or the features of each column of a block; the bias has none."""
+        """The features of each column of a block; the bias has none."""
         keys = self.keys[block]
         return keys if block in ("bias", "linear") else self.high[keys]
 
     def key_tensors(self, block: str) -> dict[str, npt.NDArray[Any]]:
-        """The keys of a block as a model file has them."""
+        """The keys of a block as in a model file."""
         keys = self.keys[block]
         if block != "pair":
             return {f"{block}.keys": keys}
@@ -49,7 +49,7 @@ class Expanded:
 
 
 def expanded(model: Linear, batch: Batch) -> Expanded:
-    """The expansion of every row, with the numbers that the native model multiplies by weights."""
+    """Expands every row, with the same values as in the native model."""
     from scipy.sparse import csr_array
 
     high = _high(model, batch)
@@ -75,12 +75,12 @@ def _high(model: Linear, batch: Batch) -> Keys:
 
 
 Part = tuple[IntArray, IntArray, npt.NDArray[np.float32]]
-"""Entries of one block: the row, the key as one number, and the value of each."""
+"""Entries of one block: rows, keys as single numbers, and values."""
 
 
 def _parts(model: Linear, batch: Batch, high: Keys) -> dict[str, Part]:
-    everyone = np.arange(len(batch))
-    rows = np.repeat(everyone, np.diff(batch.indptr))
+    every_row = np.arange(len(batch))
+    rows = np.repeat(every_row, np.diff(batch.indptr))
     ranks = _ranks(batch.indices, high)
     low = np.bincount(rows[ranks < 0], batch.values[ranks < 0], len(batch)).astype(np.float32)
     order = np.flatnonzero(ranks >= 0)
@@ -90,7 +90,7 @@ def _parts(model: Linear, batch: Batch, high: Keys) -> dict[str, Part]:
     scale = _scale(model, counts, low)
     parts: dict[str, Part] = {}
     if model.bias:
-        parts["bias"] = everyone, np.zeros(len(batch), np.int64), np.ones(len(batch), np.float32)
+        parts["bias"] = every_row, np.zeros(len(batch), np.int64), np.ones(len(batch), np.float32)
     parts["linear"] = rows, batch.indices.astype(np.int64), batch.values
     if "pair" in model.blocks:
         parts["pair"] = _pairs(h_ranks, h_values, counts, scale)
@@ -114,7 +114,7 @@ def _ranks(indices: Keys, high: Keys) -> IntArray:
 
 
 def _scale(model: Linear, counts: IntArray, low: Any) -> npt.NDArray[np.float32]:
-    """What a row's interactions are multiplied by, given how many of its features are high."""
+    """The factor of the interactions of each row, given how many of its features are high."""
     pairs = counts * (counts - 1) // 2
     others = counts if "square" in model.blocks else np.where(low != 0, counts, 0)
     if model.interaction_scale is None:
@@ -124,7 +124,7 @@ def _scale(model: Linear, counts: IntArray, low: Any) -> npt.NDArray[np.float32]
 
 
 def _pairs(ranks: IntArray, values: Any, counts: IntArray, scale: Any) -> Part:
-    """Rows with equally many high features form a rectangle, whose columns meet two by two."""
+    """All pairs of high features; rows with equally many are processed together."""
     starts = np.cumsum(counts) - counts
     found: list[Part] = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))]
     for count in np.unique(counts[counts > 1]).tolist():

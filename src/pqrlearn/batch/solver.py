@@ -2,11 +2,11 @@
 
     F(theta) = Σ weight · loss(margin, label) + l2/2 · ‖theta‖²,    margins = matrix @ theta
 
-is minimised over all space (then l2 > 0) or over the ball ‖theta‖ ≤ D. For the ball, L-BFGS
-minimises F + μ/2 · (‖theta‖² - D²), and a secant finds the μ at which ‖theta‖ = D. Whatever μ ≥ 0
-is, that minimum is no higher than the one in the ball; and at a theta where the gradient's length
-is r it is missed by r² / 2(μ + l2) at most. So every step proves a bound from below, every theta in
-the ball is one from above, and the search ends when they are within the tolerance.
+is minimised without a constraint (then l2 > 0) or in the ball ‖theta‖ ≤ D. For the ball, L-BFGS
+minimises F + μ/2 · (‖theta‖² - D²), and the secant method finds the μ at which ‖theta‖ = D. For any
+μ ≥ 0 that minimum is a lower bound of the minimum in the ball, and a theta with a gradient of
+length r is within r² / 2(μ + l2) of it. Every theta in the ball gives an upper bound. The search
+ends when the bounds are within the tolerance.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from pqrlearn.errors import PqrError
 from pqrlearn.loss import Loss
 from pqrlearn.rows import FloatArray
 
-Watch = Callable[[int, float], None]
-"""Told after every iteration: how many there were, and how far F has been lowered lately."""
+OnIteration = Callable[[int, float], None]
+"""Called after every iteration with their number and the change of F since the last start."""
 
 TOLERANCE = 1e-6
-"""By how much the mean loss may be above the least possible one."""
+"""How much the mean loss may exceed its minimum."""
 
-_MEMORY, _MEMORY_NUMBERS = 100, 2_000_000  # how many steps L-BFGS remembers, and how much of them
-_MOST_ITERATIONS = 20_000  # for one start
-_MOST_STARTS = 5  # for one μ
+_MEMORY, _MEMORY_NUMBERS = 100, 2_000_000  # steps in the L-BFGS history, and numbers in all of them
+_MOST_ITERATIONS = 20_000  # per start
+_MOST_STARTS = 5  # per μ
 _MOST_MULTIPLIERS = 60
-_TINY = 1e-300  # in place of a zero that something is divided by
+_TINY = 1e-300  # replaces zero in divisors
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """F over the rows of a matrix, and where its minimum is looked for."""
+    """F over the rows of a matrix, and the constraint."""
 
     loss: Loss
     matrix: Any
@@ -47,7 +47,7 @@ class Problem:
     radius: float | None = None
 
     def head(self, rows: int) -> Problem:
-        """The same for the first rows only."""
+        """The same problem for the first rows."""
         parts = self.matrix[:rows], self.labels[:rows], self.weights[:rows]
         return Problem(self.loss, *parts, self.l2, self.radius)
 
@@ -62,10 +62,10 @@ class Problem:
     def around(
         self, start: FloatArray, multiplier: float
     ) -> Callable[[FloatArray], tuple[float, FloatArray]]:
-        """How a step from `start` changes F + μ/2 · ‖theta‖², and the gradient after it.
+        """A function from a step to the change of F + μ/2 · ‖theta‖² and the gradient after it.
 
-        A change that is computed as such keeps its digits next to the minimum, where those of F
-        itself would all cancel and a line search would be lost.
+        Near the minimum the difference of two values of F has no correct digits left, so the change
+        is computed directly; a line search needs it.
         """
         strength = self.l2 + multiplier
         before = self.matrix @ start
@@ -80,7 +80,7 @@ class Problem:
         return after
 
     def curvature(self) -> FloatArray:
-        """The second derivative by each coordinate where theta = 0."""
+        """The second derivative by each coordinate at theta = 0."""
         margin = self.loss.curvature(np.zeros(len(self.labels)), self.labels)
         squares: FloatArray = self.matrix.power(2).T @ (self.weights * margin)
         return squares + self.l2
@@ -88,10 +88,10 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Minimum:
-    """Where F is least: `value` is above the true minimum by `gap` at most.
+    """An approximate minimum of F: `value` exceeds the true minimum by at most `gap`.
 
-    There the gradient is -multiplier · theta; within the ball, or without one, the multiplier is
-    (next to) nothing.
+    The gradient there is -multiplier · theta; inside the ball, or without one, the multiplier is
+    (nearly) zero.
     """
 
     theta: FloatArray
@@ -105,21 +105,21 @@ def minimise(
     problem: Problem,
     tolerance: float = TOLERANCE,
     start: Minimum | None = None,
-    watch: Watch | None = None,
+    watch: OnIteration | None = None,
 ) -> Minimum:
-    """The minimum, to `tolerance` of the mean loss; from zero, or from one that is near."""
-    import scipy.optimize  # noqa: F401  (brings the threads that are limited here)
+    """The minimum, up to `tolerance` of the mean loss, from zero or from a minimum nearby."""
+    import scipy.optimize  # noqa: F401  (loads the BLAS that is limited below)
     from threadpoolctl import threadpool_limits
 
     total = float(problem.weights.sum()) or 1.0
-    # Threads would change the bits, and vectors this short only wait for them.
+    # Threads would change the bits, and would not help with vectors this short.
     with threadpool_limits(1, "blas"):
         search = _Search(problem, tolerance * total, watch, start)
         if problem.radius is None:
             search.descend(0.0)
         else:
             search.find_multiplier(start.multiplier if start is not None else 0.0)
-    if search.best.gap > search.enough:
+    if search.best.gap > search.allowed:
         raise PqrError(
             f"after {search.best.iterations:,} iterations the mean loss may still be "
             f"{search.best.gap / total:.1e} above its minimum: allow a tolerance above "
@@ -129,12 +129,12 @@ def minimise(
 
 
 class _Search:
-    """Descends for one multiplier after the other, each time from where it is."""
+    """Minimises for one multiplier after the other, each time from the current theta."""
 
     def __init__(
-        self, problem: Problem, enough: float, watch: Watch | None, start: Minimum | None
+        self, problem: Problem, allowed: float, watch: OnIteration | None, start: Minimum | None
     ) -> None:
-        self.problem, self.enough, self._watch = problem, enough, watch
+        self.problem, self.allowed, self._watch = problem, allowed, watch
         theta = np.zeros(problem.matrix.shape[1]) if start is None else start.theta
         self.best = Minimum(theta, math.inf, math.inf, 0.0, 0)
         self._theta, self._below = theta, -math.inf
@@ -142,14 +142,14 @@ class _Search:
         self._curvature = problem.curvature()
 
     def find_multiplier(self, guess: float) -> None:
-        """‖theta‖ falls as μ grows, on logarithmic scales almost in a straight line."""
+        """log ‖theta‖ is nearly linear in log μ, which the secant method relies on."""
         steepest = float(np.linalg.norm(self.problem.at(np.zeros_like(self._theta))[1]))
         multiplier = guess or max(0.1 * steepest / self._radius, _TINY)
         low, high = 0.0, math.inf
         points: list[tuple[float, float]] = []
         for _ in range(_MOST_MULTIPLIERS):
             length = self.descend(multiplier)
-            if self.best.gap <= self.enough:
+            if self.best.gap <= self.allowed:
                 return
             low, high = (multiplier, high) if length > self._radius else (low, multiplier)
             away = math.log(max(length, _TINY) / self._radius)
@@ -157,9 +157,9 @@ class _Search:
             multiplier = _between(low, high, math.exp(_secant(points)))
 
     def descend(self, multiplier: float) -> float:
-        """Minimises F + μ/2 · (‖theta‖² - D²) and takes note of what was found; returns ‖theta‖.
+        """Minimises F + μ/2 · (‖theta‖² - D²) and updates the bounds; returns ‖theta‖.
 
-        Where rounding stops L-BFGS it starts anew: steps from there are exact again.
+        When rounding stops L-BFGS it is restarted: steps from the new start are accurate again.
         """
         iterations = self.best.iterations
         for _ in range(_MOST_STARTS):
@@ -167,27 +167,27 @@ class _Search:
             iterations += taken
             if done:
                 break
-        self._note(multiplier, iterations)
+        self._update(multiplier, iterations)
         return float(np.linalg.norm(self._theta))
 
     def _lbfgs(self, multiplier: float, before: int) -> tuple[bool, int]:
-        """One run; whether it came near enough, and its iterations.
+        """One run; returns whether it came near enough, and its iterations.
 
-        The coordinates are stretched so that their curvatures are alike: a bias that is in every
-        row and a pair that is in one then take equally many steps.
+        Coordinates are scaled to similar curvatures, so that a bias, which is in every row, and a
+        pair that is in one row need about equally many steps.
         """
         from scipy.optimize import minimize
 
-        stretch = 1 / np.sqrt(np.maximum(self._curvature + multiplier, _TINY))
+        scale = 1 / np.sqrt(np.maximum(self._curvature + multiplier, _TINY))
         strength = multiplier + self.problem.l2
         after = self.problem.around(self._theta, multiplier)
         near, taken = False, 0
 
-        def stretched(step: FloatArray) -> tuple[float, FloatArray]:
+        def scaled(step: FloatArray) -> tuple[float, FloatArray]:
             nonlocal near
-            change, gradient = after(step * stretch)
-            near = self._near(self._theta + step * stretch, gradient, strength)
-            return change, gradient * stretch
+            change, gradient = after(step * scale)
+            near = self._near(self._theta + step * scale, gradient, strength)
+            return change, gradient * scale
 
         def count(intermediate_result: Any) -> None:
             nonlocal taken
@@ -201,27 +201,27 @@ class _Search:
         most = {"maxiter": _MOST_ITERATIONS, "maxfun": 2 * _MOST_ITERATIONS, "maxcor": memory}
         exact = {"ftol": 0.0, "gtol": 0.0}
         done = minimize(
-            stretched,
+            scaled,
             np.zeros_like(self._theta),
             jac=True,
             method="L-BFGS-B",
             callback=count,
             options=most | exact,
         )
-        self._theta = self._theta + done.x * stretch
+        self._theta = self._theta + done.x * scale
         return near, taken
 
     def _near(self, theta: FloatArray, gradient: FloatArray, strength: float) -> bool:
-        """A quarter of the gap allowed; or so near to this μ's minimum that another is due.
+        """Within a quarter of the allowed gap, or near enough to the minimum of this μ.
 
-        That minimum is no farther than ‖gradient‖ / strength.
+        The distance to that minimum is at most ‖gradient‖ / strength.
         """
         length = float(np.linalg.norm(gradient))
         away = abs(float(np.linalg.norm(theta)) - self._radius) if self._radius < math.inf else 0.0
-        return length <= max(math.sqrt(strength * self.enough / 2), 0.1 * strength * away)
+        return length <= max(math.sqrt(strength * self.allowed / 2), 0.1 * strength * away)
 
-    def _note(self, multiplier: float, iterations: int) -> None:
-        """What the present theta proves, from below, and what it reaches, from above."""
+    def _update(self, multiplier: float, iterations: int) -> None:
+        """Updates the lower bound and the best theta."""
         theta = self._theta
         value, gradient = self.problem.at(theta)
         size, radius = float(np.linalg.norm(theta)), self._radius
@@ -240,14 +240,14 @@ class _Search:
 
 
 def _secant(points: list[tuple[float, float]]) -> float:
-    """Where the line through two points reaches zero; through one, a usual slope is taken."""
+    """The zero of the line through two points; with one point, a typical slope is used."""
     (x, y), (at_x, at_y) = points[0], points[-1]
     slope = (y - at_y) / (x - at_x) if x != at_x else -0.5
     return at_x - at_y / min(slope, -0.01)
 
 
 def _between(low: float, high: float, guess: float) -> float:
-    """The guess, if it is strictly between; else the middle, or a good step from the one known."""
+    """The guess if it is between the bounds; otherwise the middle, or a step from one bound."""
     if low == 0.0:
         return min(max(guess, high / 100), high / 2)
     if high == math.inf:

@@ -1,7 +1,7 @@
-"""The command `pqr`: one small file per command, each imported only when it is called.
+"""The command `pqr`: one small module per command, imported when it is called.
 
-Results go to stdout and nothing else does. Errors become exit codes here and nowhere else:
-0 done, 2 wrong usage, 3 bad data, 4 bad model file, 1 anything else.
+Only results go to stdout. Errors become exit codes here and nowhere else:
+0 success, 2 wrong usage, 3 bad data, 4 bad model file, 1 anything else.
 """
 
 from __future__ import annotations
@@ -9,46 +9,58 @@ from __future__ import annotations
 import gc
 import io
 import os
+import re
 import sys
 from importlib import import_module
 
 import click
 
-from pqrlearn.errors import PqrError
+from pqrlearn.errors import PqrError, SettingsConflict
 
 COMMANDS = {
-    "separate": "Count features and say which are frequent.",
+    "schema": "Say what the columns of a table are, in a file to edit.",
+    "separate": "Count features and save which are frequent.",
     "train": "Learn a model from files, one row at a time.",
     "predict": "Print one prediction per row.",
     "evaluate": "Measure a model on rows with labels.",
     "tune": "Find settings for a model on a validation part of the rows.",
     "inspect": "Show a model's settings, sizes and strongest weights.",
-    "data": "List, fetch, convert and describe data sets.",
+    "data": "List, download, convert and describe data sets.",
     "paper": "Regenerate the paper's tables and figures.",
-    "demo": "Train on a made-up click stream and show what was found.",
+    "demo": "Train on a simulated click stream and show what was found.",
 }
 
 
 WAYS_OUT = {
-    "bad row": "--on-bad-row skip leaves such rows out",
-    "unfit label": "--loss squared takes any number",
-    "missing data": "pqr data get {} fetches it or says how",
+    "bad row": "--on-bad-row skip skips such rows",
+    "unfit label": "--loss squared accepts any number",
+    "missing data": "pqr data get {} downloads it or says how",
     "not a separation": "pqr separate writes one",
-    "stale cache": "make it anew with pqr data convert {} --to cache -o {}",
+    "no label": "give --label NAME",
+    "no header": "if that line is data, name the columns with --columns",
+    "other columns": "--other-columns accept takes such tables",
+    "stale cache": "make it again with pqr data convert {} --to cache -o {}",
 }
-"""What the command knows to do about an error of the library, by its `case`."""
-_OPTIONS = {"bad row": "on_bad_row", "unfit label": "loss"}  # that a way out needs
+"""What a command advises about an error of the library, by its `case`."""
+_OPTION = re.compile(r"\{(\w+)\}")  # in the template of a SettingsConflict
+_OPTIONS = {
+    "bad row": "on_bad_row",
+    "unfit label": "loss",
+    "no label": "label",
+    "no header": "columns",
+    "other columns": "other_columns",
+}  # that the advice mentions
 
 
 class _Commands(click.Group):
-    """Imports a command's module when it is asked for, so that `pqr --version` stays quick."""
+    """Imports the module of a command when it is called, so that `pqr --version` stays fast."""
 
     called: click.Command | None = None
 
     def invoke(self, context: click.Context) -> None:
         try:
             super().invoke(context)
-        except KeyboardInterrupt:  # click would put an empty line before ours
+        except KeyboardInterrupt:  # click would print an empty line first
             raise click.Abort from None
 
     def list_commands(self, context: click.Context) -> list[str]:
@@ -74,7 +86,7 @@ class _Commands(click.Group):
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=lambda context, _, given: _print_version(context) if given else None,
+    callback=lambda context, _, wanted: _print_version(context) if wanted else None,
     help="Show the version and exit.",
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
@@ -83,21 +95,21 @@ def pqr(debug: bool) -> None:
 
 
 def _print_version(context: click.Context) -> None:
-    from importlib.metadata import version  # 40 ms that no other command needs
+    from importlib.metadata import version  # lazy: costs 40 ms
 
     click.echo(f"pqr {version('pqrlearn')}")
     context.exit()
 
 
 def main() -> None:
-    gc.disable()  # while modules are imported, which stay
-    # NumPy would start a thread for each core, for linear algebra that no command needs.
+    gc.disable()  # while modules are imported: nothing would be freed
+    # NumPy would start a thread per core for linear algebra that no command needs.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]  # anywhere
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]  # in any position
     debug = len(arguments) < len(sys.argv) - 1
     if sys.stdout is None:
-        _fail("standard output is closed: there is nowhere to print results", 1, debug)
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a name outside its letters is shown escaped
+        _fail("standard output is closed", 1, debug)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # escapes names that the terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         pqr.main(arguments, standalone_mode=False)
@@ -108,11 +120,11 @@ def main() -> None:
     except click.ClickException as error:
         _fail(_usage(error), error.exit_code, debug)
     except BrokenPipeError:
-        _fail("the reader of the results has gone", 1, debug)
+        _fail("broken pipe: the results were not read", 1, debug)
     except click.Abort:
         _fail("interrupted", 1, debug)
     except PqrError as error:
-        _fail(_with_way_out(error), error.exit_code, debug)
+        _fail(_with_advice(error), error.exit_code, debug)
     except MemoryError:
         _fail("out of memory", 1, debug)
     except OSError as error:
@@ -127,13 +139,15 @@ def _usage(error: click.ClickException) -> str:
     return f"{message} (see {context.command_path} --help)" if context else message
 
 
-def _with_way_out(error: PqrError) -> str:
-    """The message, and what this command offers; a message may name its own way out."""
+def _with_advice(error: PqrError) -> str:
+    """The message and, unless it has one already, the advice of this command."""
     case, *of = error.case or ("",)
     command = pqr.called if isinstance(pqr, _Commands) else None
+    if isinstance(error, SettingsConflict):
+        return _OPTION.sub(lambda name: "--" + name[1].replace("_", "-"), error.template)
     options = {option.name for option in command.params} if command else set()
     if case == "unfit label" and "loss" not in options:
-        case = "bad row"  # the loss is that of a model
+        case = "bad row"  # the loss is the model's
     if case not in WAYS_OUT or _OPTIONS.get(case, "") not in {"", *options}:
         return str(error)
     if case == "bad row" and ";" in str(error):
@@ -150,6 +164,6 @@ def _fail(message: str, code: int, debug: bool) -> None:
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
-    except OSError:  # else Python tries once more at exit, and adds a message and a code of its own
+    except OSError:  # otherwise Python fails again at exit, with its own message
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)

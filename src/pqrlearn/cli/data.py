@@ -1,4 +1,4 @@
-"""pqr data: the data sets of the paper, from their sources to rows."""
+"""pqr data: list, download, convert and describe data sets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pqrlearn import datasets, plots
 from pqrlearn.cli import options, show
 from pqrlearn.datasets.base import DataSet, watched
 from pqrlearn.datasets.statistics import Statistics, measure
-from pqrlearn.files import check_writable, written_whole
+from pqrlearn.files import atomic_path, check_writable
 from pqrlearn.loss import loss_named
 from pqrlearn.names import Names
 from pqrlearn.readers import format_batch, format_names, read
@@ -21,18 +21,18 @@ from pqrlearn.readers.cache import kept
 from pqrlearn.rows import Batch
 
 
-@click.group(short_help="List, fetch, convert and describe data sets.")
+@click.group(short_help="List, download, convert and describe data sets.")
 def data() -> None:
-    """The data sets of the paper: where they come from, what they hold, and their rows.
+    """List, download, convert and describe the data sets of the paper.
 
-    Files are looked for in $PQRLEARN_DATA, in their original layout, then in the user's cache.
+    Files are searched in $PQRLEARN_DATA, in their original layout, then in the user's cache.
     """
 
 
-@data.command("list", short_help="Show all data sets, and which are there.")
+@data.command("list", short_help="List all data sets, and which are present.")
 @options.as_json
 def list_all(as_json: bool) -> None:
-    """Show all data sets: rows, features, task, licence, where they are or would be."""
+    """List all data sets: rows, features, task, licence and folder."""
     found = [_described(datasets.get(name)) for name in datasets.NAMES]
     if as_json:
         show.print_json({"data": found})
@@ -48,9 +48,11 @@ def list_all(as_json: bool) -> None:
         )
         for one in found
     ]
-    show.table("", ["name", "there", "task", "licence", "rows", "features"], cells, text_columns=4)
+    show.table(
+        "", ["name", "present", "task", "licence", "rows", "features"], cells, text_columns=4
+    )
     places = [(one["name"], one["files"][0] if one["files"] else one["home"]) for one in found]
-    show.table("\nwhere they are, or would be", ["", ""], places, text_columns=2)
+    show.table("\nfiles, or the folder for them", ["", ""], places, text_columns=2)
 
 
 def _described(one: DataSet) -> dict[str, Any]:
@@ -74,10 +76,10 @@ def _described(one: DataSet) -> dict[str, Any]:
 @click.argument("name")
 @options.quiet
 def get(name: str, quiet: bool) -> None:
-    """Download the data set NAME from its publisher, check it, and put it in its place."""
+    """Download the data set NAME from its publisher and verify it."""
     one = datasets.get(name)
     if not one.whole():
-        with show.tally(f"fetching {one.title}", "MB", quiet=quiet) as watch:
+        with show.tally(f"downloading {one.title}", "MB", quiet=quiet) as watch:
             one.fetch(watch)
         show.note(f"licence of {one.title}: {one.licence}, see {one.source}")
     for path in one.files():
@@ -92,15 +94,15 @@ def get(name: str, quiet: bool) -> None:
     type=click.Choice(["libsvm", "cache"]),
     default="libsvm",
     show_default=True,
-    help="What to write: libsvm text, or a cache of parsed rows, which pqr train reads faster.",
+    help="Format: libsvm text, or a cache of parsed rows, which pqr train reads faster.",
 )
-@click.option("-o", "--output", required=True, metavar="OUT", help="Where to write it.")
+@click.option("-o", "--output", required=True, metavar="OUT", help="Where to write the rows.")
 @options.quiet
 @options.as_json
 def convert(name: str, form: str, output: str, quiet: bool, as_json: bool) -> None:
     """Write the data set NAME, or the rows of a libsvm FILE, to OUT.
 
-    The names of the features go to OUT.names, for pqr train --names.
+    Names of features, if there are any, go to OUT.names, for pqr train --names.
     """
     for path in (output, f"{output}.names"):
         check_writable(path)
@@ -133,18 +135,18 @@ def _write(form: str, batches: Iterator[Batch], output: str, source: str | None)
 
 
 def _write_names(names: Names, path: str) -> None:
-    with written_whole(path) as beside, beside.open("wb") as out:
+    with atomic_path(path) as temporary, temporary.open("wb") as out:
         out.writelines(format_names(names))
 
 
 def _as_libsvm(path: str, batches: Iterator[Batch], source: str | None) -> Iterator[Batch]:
-    with written_whole(path) as beside, beside.open("wb") as file:
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
         for batch in batches:
             file.write(format_batch(batch))
             yield batch
 
 
-@data.command(short_help="Count a data set, and draw how often features occur.")
+@data.command(short_help="Show statistics of a data set.")
 @click.argument("name")
 @click.option(
     "--top",
@@ -152,13 +154,13 @@ def _as_libsvm(path: str, batches: Iterator[Batch], source: str | None) -> Itera
     default=10,
     show_default=True,
     metavar="N",
-    help="How many of the most frequent features to show.",
+    help="Number of most frequent features to show.",
 )
-@click.option("--figure", metavar="PATH", help="Draw how often features occur, as PNG and as SVG.")
+@click.option("--figure", metavar="PATH", help="Plot the frequencies of features, as PNG and SVG.")
 @options.quiet
 @options.as_json
 def stats(name: str, top: int, figure: str | None, quiet: bool, as_json: bool) -> None:
-    """Count the data set NAME, and show its statistics next to those that the paper prints."""
+    """Show statistics of the data set NAME, beside those in the paper."""
     one = datasets.get(name)
     if figure:
         check_writable(Path(figure).with_suffix(".png"))

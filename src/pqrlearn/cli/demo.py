@@ -1,4 +1,4 @@
-"""pqr demo: the main job, end to end, on a click stream made on the spot."""
+"""pqr demo: training from end to end on a simulated click stream."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from pqrlearn.readers import read, read_names
 from pqrlearn.separation import Counts
 
 ORDERS = {100: 0.1, 450: 0.05, 2000: 0.05}
-"""Of PQR, and its alpha for each."""
+"""Orders of PQR, with the alpha of each."""
 SETTINGS = """\
-Auto has no settings (docs/auto.md); the others have their best ones of a small
+Auto has no settings (docs/auto.md); the others have the best settings of a small
 grid on another stream (docs/models.md).
-{repeats} rounds: ± is the standard deviation over random starts, time the median."""
+{repeats} runs: ± is the standard deviation over random starts, time is the median."""
 
 Make = Callable[[str, int], Learner]
-"""From the path of the rows, which PQR counts first, and the seed of a random start."""
+"""Makes a learner from the path of the rows, which PQR counts first, and a seed."""
 
 
 def _projective(order: int, alpha: float) -> Make:
@@ -70,34 +70,34 @@ class Run:
         }
 
 
-@click.command(short_help="Train on a made-up click stream and show what was found.")
+@click.command(short_help="Train on a simulated click stream and show what was found.")
 @click.option(
     "--rows",
     type=click.IntRange(min=1000),
+    metavar="N",
     default=400_000,
     show_default=True,
-    help="How many rows to train on; a quarter more are held out.",
+    help="Number of rows to train on; a quarter more are held out.",
 )
-@click.option(
-    "--seed", type=int, default=1, show_default=True, help="Which stream: another one per number."
-)
+@click.option("--seed", type=int, default=1, show_default=True, help="Random seed of the stream.")
 @click.option(
     "--repeats",
     type=click.IntRange(min=2),
+    metavar="N",
     default=5,
     show_default=True,
-    help="How often each model runs; FM and DiFacto from another random start each time.",
+    help="Number of runs of each model; FM and DiFacto start from a new seed each time.",
 )
 @options.quiet
 @options.as_json
 def demo(rows: int, seed: int, repeats: int, quiet: bool, as_json: bool) -> None:
-    """Make a click stream with planted interactions, train Auto, LR, FM, DiFacto and PQR on it in
-    one pass each, and show how they compare and which interactions PQR found."""
+    """Simulate a click stream with planted interactions, train Auto, LR, FM, DiFacto and PQR on it
+    in one pass each, and show how they compare and which interactions PQR found."""
     stream = ClickStream.demo(seed)
     with TemporaryDirectory(prefix="pqr-demo-") as folder:
         train, test, names = (Path(folder) / name for name in ("train", "test", "names"))
         if not as_json:
-            show.note(f"making {rows:,} clicks and non-clicks, and {rows // 4:,} to hold out ...")
+            show.note(f"simulating {rows:,} rows, and {rows // 4:,} to hold out ...")
         stream.write_libsvm(train, rows, names_path=names)
         stream.write_libsvm(test, rows // 4, start=rows)
         learner, results = _compare(str(train), str(test), repeats, quiet or as_json)
@@ -114,8 +114,8 @@ def demo(rows: int, seed: int, repeats: int, quiet: bool, as_json: bool) -> None
 def _compare(
     train: str, test: str, repeats: int, quiet: bool
 ) -> tuple[Learner, list[dict[str, Any]]]:
-    """The last learner, to look into, and the figures of all; in rounds, so that what disturbs
-    the machine disturbs everyone."""
+    """The last learner, to inspect, and the figures of all. Models take turns, so that a slow
+    minute of the machine affects all of them."""
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in CONTENDERS}
     for seed in range(repeats):
         for name, make in CONTENDERS.items():
@@ -126,7 +126,7 @@ def _compare(
 
 
 def _summary(runs: list[dict[str, float]]) -> dict[str, Any]:
-    """Means and standard deviations, but the median of times."""
+    """Means and standard deviations; the median of times."""
     columns = {name: [run[name] for run in runs] for name in runs[0]}
     means = {name: mean(column) for name, column in columns.items()}
     return {
@@ -138,7 +138,7 @@ def _summary(runs: list[dict[str, float]]) -> dict[str, Any]:
 
 
 def _run(make: Make, title: str, seed: int, train: str, test: str, quiet: bool) -> Run:
-    """One model from the file to held-out figures; its time counts reading and counting too."""
+    """Trains and evaluates one model; its time includes reading and counting."""
     start = time.perf_counter()
     learner = make(train, seed)
     training = _pass(learn, f"{title}: training", learner, train, quiet)
@@ -155,7 +155,7 @@ def _pass(run: Any, title: str, learner: Learner, path: str, quiet: bool) -> Pas
 
 
 def _truth(stream: ClickStream, rows: int) -> dict[str, float]:
-    """What the planted probabilities themselves score on the held-out rows."""
+    """Metrics of the true probabilities on the held-out rows."""
     metrics = Metrics("logistic")
     for batch in stream.batches(rows // 4, start=rows):
         metrics.update(stream.margins(batch), batch.labels, batch.weights)
@@ -163,7 +163,7 @@ def _truth(stream: ClickStream, rows: int) -> dict[str, float]:
 
 
 def _found(stream: ClickStream, learner: Learner) -> list[tuple[tuple[str, ...], float, bool]]:
-    """The strongest pairs of the model by name, and whether the stream planted them."""
+    """The strongest pairs of the model by name, and whether they were planted."""
     planted = {frozenset(map(stream.name, pair)) for pair, _ in stream.planted()}
     return [
         (tuple(names), weight, frozenset(names) in planted)
@@ -204,6 +204,6 @@ def _print(
 
 
 def _with_spread(result: dict[str, Any], name: str) -> str:
-    """A model that is not random shows no spread: it gives the same figures every time."""
+    """The mean, and the standard deviation of a model with a random start."""
     spread = result["standard_deviation"][name]
     return f"{result[name]:.4f}" + (f" ± {spread:.4f}".replace("0.", ".") if spread else "")

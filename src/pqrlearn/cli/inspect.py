@@ -1,4 +1,4 @@
-"""pqr inspect: what is in a model or a separation."""
+"""pqr inspect: show a model or a separation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pqrlearn.separation import KIND, Separation
     default=10,
     show_default=True,
     metavar="N",
-    help="How many of the strongest weights of each block to show.",
+    help="Number of strongest weights to show of each block.",
 )
 @options.as_json
 def inspect(path: str, top: int, as_json: bool) -> None:
@@ -57,6 +57,7 @@ def _inspect_model(learner: Learner, top: int, as_json: bool) -> None:
             {
                 "model": learner.kind,
                 "settings": learner.settings(),
+                **({} if learner.schema is None else {"schema": learner.schema.to_json()}),
                 **found,
                 "nonzeros": nonzeros,
                 "bias": bias,
@@ -65,7 +66,7 @@ def _inspect_model(learner: Learner, top: int, as_json: bool) -> None:
             }
         )
         return
-    lines = [("model", learner.kind), *_flat(learner.settings())]
+    lines = [("model", learner.kind), *_flat(learner.settings()), *_schema_lines(learner)]
     if isinstance(learner, Auto):
         lines += show.auto_cells(learner)
     lines += show.mixture_cells(learner) if isinstance(learner, Mixture) else []
@@ -84,8 +85,28 @@ def _inspect_model(learner: Learner, top: int, as_json: bool) -> None:
             show.table(f"\nstrongest {block} weights", ["feature", "weight"], cells)
 
 
+def _schema_lines(learner: Learner) -> list[tuple[str, str]]:
+    """What it is a model of: the columns by kind, and how many names it keeps."""
+    schema = learner.schema
+    if schema is None:
+        return []
+    kinds: dict[str, list[str]] = {}
+    for column in schema.columns:
+        kinds.setdefault(column.kind, []).append(column.name)
+    lines = [(f"columns: {kind}", ", ".join(names)) for kind, names in kinds.items()]
+    if schema.hash_bits is not None:
+        lines.append(
+            ("names", f"none: features are hashed to {schema.hash_bits} bits, and may collide")
+        )
+    if schema.max_features is not None:
+        full = len(learner.names) >= schema.max_features
+        state = "full: new values count as column=*" if full else "not full"
+        lines.append(("names", f"at most {schema.max_features:,} ({state})"))
+    return lines
+
+
 def strongest(learner: Learner, block: str, top: int) -> list[tuple[list[str], float]]:
-    """The names and weights of a block's largest weights, the largest first."""
+    """Names and values of the largest weights of a block, the largest first."""
     features, weights = learner.strengths(block)
     order = np.argsort(-np.abs(weights), kind="stable")[:top]
     return [

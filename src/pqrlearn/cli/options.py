@@ -1,13 +1,15 @@
-"""Options that several commands share, under one name and with one meaning."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar, cast
 
 import click
 
+from pqrlearn.guess import Choices
 from pqrlearn.hyper import (
     DESCENTS,
     FACTOR_ETA,
@@ -22,19 +24,31 @@ from pqrlearn.hyper import (
     FtrlGeneral,
     NuclearBall,
     Ogd,
+    Settings,
     Sgd,
 )
+from pqrlearn.learners import Learner
 from pqrlearn.loss import LOSSES
+from pqrlearn.readers import FORMATS, Reading
 
 F = TypeVar("F", bound=Callable[..., Any])
 AUTO = "auto"
-"""The --order of a mixture of orders."""
+"""The --order that mixes several orders."""
+
+
+def take_settings(options: dict[str, Any]) -> Settings:
+    """Removes the model's settings from a command's options; those not given are left out."""
+    taken = {name: options.pop(name) for name in Settings.__annotations__ if name in options}
+    given = {name: value for name, value in taken.items() if value is not None}
+    if given.get("interaction_scale") == "none":
+        given["interaction_scale"] = None
+    return cast(Settings, given)
 
 
 class SampleRows(click.ParamType[int | None]):
     """A number of rows, or `all`."""
 
-    name = "N|all"
+    name = "rows"
 
     def convert(self, value: Any, param: Any, context: Any) -> int | None:
         if value is None or value == "all":
@@ -46,7 +60,7 @@ class SampleRows(click.ParamType[int | None]):
         except ValueError:
             rows = 0
         if rows < 1:
-            self.fail(f"{value!r} is neither 'all' nor a whole number from 1 on")
+            self.fail(f"{value!r} is neither 'all' nor a whole number >= 1")
         return rows
 
 
@@ -69,7 +83,7 @@ class Bytes(click.ParamType[int]):
 class Order(click.ParamType[int | str]):
     """A number of features, or `auto`."""
 
-    name = "K|auto"
+    name = "order"
 
     def convert(self, value: Any, param: Any, context: Any) -> int | str:
         if value == AUTO or isinstance(value, int):
@@ -79,14 +93,14 @@ class Order(click.ParamType[int | str]):
         except ValueError:
             order = -1
         if order < 0:
-            self.fail(f"{value!r} is neither '{AUTO}' nor a whole number from 0 on")
+            self.fail(f"{value!r} is neither '{AUTO}' nor a whole number >= 0")
         return order
 
 
 class Scale(click.ParamType[float | str]):
     """A factor, or `none`."""
 
-    name = "none|FACTOR"
+    name = "scale"
 
     def convert(self, value: Any, param: Any, context: Any) -> float | str:
         if value == "none" or isinstance(value, float):
@@ -114,26 +128,28 @@ class Tiers(click.ParamType[tuple[tuple[int, int], ...]]):
 
 files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
 model = click.option(
-    "-m", "--model", "model_path", required=True, metavar="MODEL", help="From pqr train."
+    "-m", "--model", "model_path", required=True, metavar="MODEL", help="Model of pqr train."
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-quiet = click.option("--quiet", is_flag=True, help="No progress line.")
+quiet = click.option("--quiet", is_flag=True, help="Show no progress line.")
 loss = click.option(
     "--loss",
     type=click.Choice(list(LOSSES)),
     help="logistic for clicks (labels 0/1 or -1/1; the default), squared for ratings, poisson for "
     "counts.",
 )
+_ORDER = "Number of high features. Default: ⌈√d⌉ of the d distinct features counted."
 order = click.option(
     "--order",
     type=Order(),
-    help="How many features are high. Default: ⌈√d⌉ of the d distinct features counted. auto, for "
-    "pqr train: learn with several orders side by side and mix what they predict.",
+    metavar="K|auto",
+    help=f"{_ORDER} auto learns with several orders and mixes their predictions.",
 )
+single_order = click.option("--order", type=Order(), metavar="K", help=_ORDER)
 
 
 def one_order(order: int | str | None, why: str) -> int | None:
-    """The order of a command that has one."""
+    """The order, for commands that cannot mix several."""
     if isinstance(order, str):
         raise click.UsageError(f"--order {order} needs pqr train: {why}")
     return order
@@ -143,37 +159,40 @@ min_count = click.option(
     "--min-count",
     type=click.IntRange(min=1),
     metavar="C",
-    help="Make every feature high that occurs in C rows or more, instead of --order.",
+    help="Make all features high that occur in at least C rows, instead of --order.",
 )
 sample_rows = click.option(
     "--sample-rows",
     type=SampleRows(),
     default=SAMPLE_ROWS,
     show_default=True,
-    help="How many rows to count: blocks spread over plain files; the first rows of stdin and "
-    "of compressed files.",
+    metavar="N|all",
+    help="Number of rows to count: spread over uncompressed files; the first rows of stdin and of "
+    "compressed files.",
 )
 names = click.option(
-    "--names", metavar="FILE", help="Names of numbered features: an index and a name per line."
+    "--names",
+    metavar="FILE",
+    help="Names of numbered features: a file with an index and a name per line.",
 )
 
 
 memory = click.option(
     "--memory",
     type=Bytes(),
-    help="auto: bound on the tables of features and pairs. Default: none for features (about 80 "
-    "bytes each), 1,048,576 pairs (up to 128 bytes each).",
+    help="auto: bound on the size of its tables. Default: any number of features (about 80 bytes "
+    "each), 1,048,576 pairs (up to 128 bytes each).",
 )
 
 
 def optimizer(command: F) -> F:
-    """--optimizer and the rates of each."""
+    """--optimizer and the settings of all optimizers."""
     rates = [
         click.option(
             "--optimizer",
             type=click.Choice([*OPTIMIZERS, *DESCENTS]),
-            help="FTRL-Proximal (the default), gradient descent, or the paper's Algorithm 1; for "
-            "fm AdaGrad (the default) or gradient descent.",
+            help="ftrl is FTRL-Proximal (the default), ogd gradient descent, ftrl-general the "
+            "paper's Algorithm 1; for fm: adagrad (the default) or sgd.",
         ),
         click.option("--alpha", type=float, help=f"ftrl: learning rate. Default: {Ftrl.alpha}."),
         click.option(
@@ -181,23 +200,19 @@ def optimizer(command: F) -> F:
             type=float,
             help=f"ftrl, adagrad: damps the first steps. Default: {Ftrl.beta}.",
         ),
-        click.option(
-            "--l1", type=float, help="ftrl, adagrad, sgd: keeps weights at zero. Default: 0."
-        ),
-        click.option(
-            "--l2", type=float, help="ftrl, adagrad, sgd: pulls weights towards zero. Default: 0."
-        ),
+        click.option("--l1", type=float, help="ftrl, adagrad, sgd: l1 regularisation. Default: 0."),
+        click.option("--l2", type=float, help="ftrl, adagrad, sgd: l2 regularisation. Default: 0."),
         click.option(
             "--eta",
             type=float,
-            help=f"ogd, ftrl-general, adagrad, sgd: the step. Default: {Ogd.eta}, "
-            f"{FtrlGeneral.eta}, {AdaGrad.eta}, {Sgd.eta}. cfm, ccfm: learning rate of the "
-            f"matrix. Default: {NuclearBall.eta}.",
+            help="ogd, ftrl-general, adagrad, sgd: step size. Default: "
+            f"{Ogd.eta}, {FtrlGeneral.eta}, {AdaGrad.eta}, {Sgd.eta}. cfm, ccfm: learning rate of "
+            f"the matrix. Default: {NuclearBall.eta}.",
         ),
         click.option(
             "--schedule",
             type=click.Choice(SCHEDULES),
-            help="ogd, sgd: a fixed step, or one divided by √t at row t. Default: "
+            help="ogd, sgd: fixed step size, or divided by √t at row t. Default: "
             f"{Ogd.schedule}, {Sgd.schedule}.",
         ),
         click.option(
@@ -213,28 +228,28 @@ def optimizer(command: F) -> F:
 
 
 def embedding(command: F) -> F:
-    """What models with factors have besides."""
+    """The settings of models with factors."""
     settings = [
         click.option(
-            "--rank", type=int, metavar="M", help=f"fm: factors of a feature. Default: {RANK}."
+            "--rank", type=int, metavar="M", help=f"fm: factors per feature. Default: {RANK}."
         ),
         click.option(
             "--tiers",
             type=Tiers(),
-            help="difacto: features in C rows or more have M factors. Default: "
+            help="difacto: a feature that was in C rows has M factors. Default: "
             f"{','.join(f'{count}:{rank}' for count, rank in TIERS)}.",
         ),
-        click.option("--seed", type=int, help="fm, difacto: of the initial factors. Default: 0."),
+        click.option("--seed", type=int, help="fm, difacto: random seed. Default: 0."),
         click.option(
             "--init",
             type=float,
-            help=f"fm, difacto: bound on the initial factors. Default: {INIT}.",
+            help=f"fm, difacto: bound on initial factors. Default: {INIT}.",
         ),
         click.option(
             "--factor-eta",
             type=float,
-            help=f"adagrad, difacto: the step of factors. Default: {FACTOR_ETA}; for sgd that of "
-            "--eta.",
+            help="adagrad, sgd, difacto: step size of factors. Default: "
+            f"{FACTOR_ETA}; for sgd that of --eta.",
         ),
         click.option(
             "--factor-l2",
@@ -251,21 +266,95 @@ block_rows = click.option(
     "--block-rows",
     type=click.IntRange(min=1),
     metavar="B",
-    help="For cfm, ccfm: rows from one step of the interactions to the next. "
+    help="cfm, ccfm: rows from one step of the matrix to the next. "
     f"Default: {NuclearBall.block_rows}.",
 )
 
 
-def bad_rows(command: F) -> F:
-    """--on-bad-row and --bad-rows."""
-    keep = click.option(
-        "--bad-rows", metavar="FILE", help="With --on-bad-row skip: keep the bad rows here."
-    )
-    policy = click.option(
-        "--on-bad-row",
-        type=click.Choice(["stop", "skip"]),
-        default="stop",
-        show_default=True,
-        help="Stop at the first bad row, or leave bad rows out and report them.",
-    )
-    return policy(keep(command))
+_TEXT_OPTIONS = [
+    click.option(
+        "--format",
+        type=click.Choice(list(FORMATS)),
+        help="Of the files. Default: told by the end of their names, or by their first bytes.",
+    ),
+    click.option(
+        "--columns", metavar="NAMES", help="Of text without a first line of names, with commas."
+    ),
+    click.option("--delimiter", metavar="CHAR", help="Of text. Default: told by its first line."),
+    click.option("--encoding", metavar="NAME", help="Of text. Default: utf-8."),
+    click.option(
+        "--other-columns",
+        type=click.Choice(["stop", "accept"]),
+        help="If a table lacks columns of the schema or has others: stop, or take those that "
+        "lack as missing and ignore the others. Default: stop.",
+    ),
+]
+_CHOICES = [
+    click.option("--schema", metavar="FILE", help="What the columns are, from pqr schema."),
+    click.option("--label", metavar="NAME", help="The column to predict."),
+    click.option("--positive", metavar="VALUE", help="The label that counts as 1."),
+    click.option("--weight", metavar="NAME", help="The column that says how much a row counts."),
+    *(
+        click.option(f"--{name}", metavar="NAMES", help=f"{what}, with commas between them.")
+        for name, what in (
+            ("ignore", "Columns to leave out"),
+            ("categories", "Columns whose values are features"),
+            ("numbers", "Columns of numbers, centred and scaled"),
+            ("bins", "Columns of numbers, cut at quantiles"),
+            ("lists", "Columns with several values at once, as in genres=|"),
+            ("times", "Columns of dates or times, as in hour=%y%m%d%H"),
+            ("nulls", "Texts that mean a missing cell, besides the empty one"),
+        )
+    ),
+    click.option(
+        "--hash-bits",
+        type=click.IntRange(1, 32),
+        metavar="B",
+        help="Number features by hash, 2^B of them at most; their names are not kept.",
+    ),
+    click.option(
+        "--max-features",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Keep the names of N features; further values of a column count as column=*.",
+    ),
+]
+
+
+def reading(command: F) -> F:
+    """How files are read by a model that knows what their columns are."""
+    for option in reversed(_TEXT_OPTIONS):
+        command = option(command)
+    return command
+
+
+def schema(command: F) -> F:
+    """How files are read, and what the columns of tables are."""
+    for option in reversed(_CHOICES):
+        command = option(command)
+    return reading(command)
+
+
+def take_reading(options: dict[str, Any]) -> Reading:
+    """Removes what `reading` or `schema` have added to a command's options."""
+    names = [
+        *("format", "columns", "delimiter", "encoding", "schema"),
+        *(field for field in Choices.__dataclass_fields__),
+    ]
+    given = {name: options.pop(name) for name in names if name in options}
+    accept = options.pop("other_columns", None)
+    return Reading.of(**given, accept=None if accept is None else accept == "accept")
+
+
+def known_reading(options: dict[str, Any], learner: Learner) -> Reading:
+    """The same, of a command that reads by the schema of a model."""
+    return replace(take_reading(options), schema=learner.schema)
+
+
+on_bad_row = click.option(
+    "--on-bad-row",
+    type=click.Choice(["stop", "skip"]),
+    default="stop",
+    show_default=True,
+    help="Stop at the first bad row, or skip bad rows and report them.",
+)

@@ -1,4 +1,4 @@
-"""pqr paper: the paper's tables, figures and regret, measured again."""
+"""pqr paper: measure the paper's tables, figures and regret again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,13 +28,13 @@ from pqrlearn.paper.report import Report, choices, made
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.study import study as order_study
 from pqrlearn.paper.tables import Table
-from pqrlearn.paper.work import Desk
+from pqrlearn.paper.work import Workspace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Group(click.Group):
-    """Also has `regret`, whose file is imported only when it is asked for."""
+    """Also has `regret`, whose module is imported when it is called."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return [*super().list_commands(context), "regret"]
@@ -48,39 +48,72 @@ class _Group(click.Group):
 
 @click.group(cls=_Group, short_help="Regenerate the paper's tables and figures.")
 def paper() -> None:
-    """Regenerate the paper's tables and figures, beside what it prints."""
+    """Measure the paper's tables and figures again, and show them beside the printed ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """How much to measure, where to store results, and how to show them."""
+
+    quick: bool
+    splits: int | None
+    repeats: int | None
+    trials: int | None
+    cache: str | None
+    jobs: int
+    quiet: bool
+    as_json: bool
+
+    def plan(self) -> Plan:
+        counts = {"splits": self.splits, "repeats": self.repeats, "trials": self.trials}
+        changed = {name: count for name, count in counts.items() if count is not None}
+        return replace(QUICK if self.quick else FULL, **changed)
+
+    def choices(self) -> list[str]:
+        return choices(self.plan(), quick=self.quick)
+
+    @contextmanager
+    def workspace(self) -> Iterator[Workspace]:
+        """With a progress line."""
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        cache = Path(self.cache or Path(home) / "pqrlearn" / "paper")
+        with show.steps("paper", quiet=self.quiet or self.as_json) as step:
+            yield Workspace(cache, self.jobs, step)
 
 
 def budget(command: F) -> F:
-    """How much is done, and where results are kept."""
+    """The options of a Budget."""
     settings = [
         click.option("--quick", is_flag=True, help="Fewer splits, repeats and trials."),
         click.option(
-            "--splits", type=click.IntRange(min=1), metavar="N", help="Random splits. Default: 5."
+            "--splits",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Number of random splits. Default: 5.",
         ),
         click.option(
             "--repeats",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Seeds of FM and DiFacto on every split. Default: 20.",
+            help="Seeds per split, for FM and DiFacto. Default: 20.",
         ),
         click.option(
             "--trials",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Settings tried for a cell. Default: 81.",
+            help="Settings tried per cell. Default: 81.",
         ),
         click.option(
             "--cache",
             metavar="DIR",
-            help="Keep finished cells here, and go on from them. Default: ~/.cache/pqrlearn/paper.",
+            help="Store finished cells in DIR, and reuse them. Default: ~/.cache/pqrlearn/paper.",
         ),
         click.option(
             "--jobs",
             type=click.IntRange(min=1),
             default=os.cpu_count() or 1,
             metavar="N",
-            help="Processes that share the cells. Default: one per core.",
+            help="Number of processes. Default: one per core.",
         ),
         options.quiet,
         options.as_json,
@@ -95,16 +128,16 @@ data_sets = click.option(
     "data",
     multiple=True,
     metavar="NAME",
-    help="Only this data set; may be given several times. Default: all of the table's.",
+    help="Use this data set only; may be repeated. Default: all of the table.",
 )
 
 
 def simulation(command: F) -> F:
-    """Streams of the shape of the click data, where the data are not here."""
+    """The options for simulated streams."""
     flag = click.option(
         "--simulated",
         is_flag=True,
-        help="Fill the click columns from simulated streams of the same shape.",
+        help="Fill the click columns with simulated streams of the same shape.",
     )
     share = click.option(
         "--fraction",
@@ -112,7 +145,7 @@ def simulation(command: F) -> F:
         default=0.01,
         show_default=True,
         metavar="F",
-        help="With --simulated: how much of the paper's rows to make.",
+        help="With --simulated: fraction of the paper's rows to simulate.",
     )
     return flag(share(command))
 
@@ -122,22 +155,21 @@ def simulation(command: F) -> F:
 @data_sets
 @simulation
 @budget
-def table(which: str, **given: Any) -> None:
-    """Fill one of the paper's tables, beside what the paper prints.
+def table(which: str, data: tuple[str, ...], simulated: bool, fraction: float, **rest: Any) -> None:
+    """Fill one of the paper's tables, and show it beside the printed one.
 
-    rmse: ratings. binary: clicks. stats: what the files hold. complexity: measured cost per row.
+    rmse: ratings. binary: clicks. stats: statistics of the files. complexity: cost per row.
     """
-    if given["simulated"] and which != "binary":
+    if simulated and which != "binary":
         raise click.UsageError("--simulated is for the table binary")
-    names = _names(which, given["data"])
-    fraction = given["fraction"] if given["simulated"] else None
-    with _desk(given) as desk:
-        found = _tables(which, desk, _plan(given), names, fraction)
-    _print(found, _choices(given) if which in ("rmse", "binary") else [], given["as_json"])
+    budget, names = Budget(**rest), _names(which, data)
+    with budget.workspace() as workspace:
+        found = _tables(which, workspace, budget.plan(), names, fraction if simulated else None)
+    _print(found, budget.choices() if which in ("rmse", "binary") else [], budget.as_json)
 
 
 def _names(which: str, chosen: Sequence[str]) -> list[str]:
-    """The data sets of a table, or those of them that were asked for."""
+    """The data sets of a table, or the chosen ones among them."""
     known = {"rmse": RATINGS, "binary": CLICKS}.get(which, (*RATINGS, *CLICKS))
     for name in chosen:
         if name not in known:
@@ -145,32 +177,14 @@ def _names(which: str, chosen: Sequence[str]) -> list[str]:
     return list(chosen or known)
 
 
-def _plan(given: dict[str, Any]) -> Plan:
-    changed = {name: given[name] for name in ("splits", "repeats", "trials") if given[name]}
-    return replace(QUICK if given["quick"] else FULL, **changed)
-
-
-@contextmanager
-def _desk(given: dict[str, Any]) -> Iterator[Desk]:
-    """Where the work is done, with a progress line over it."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    cache = Path(given["cache"] or Path(home) / "pqrlearn" / "paper")
-    with show.steps("paper", quiet=given["quiet"] or given["as_json"]) as step:
-        yield Desk(cache, given["jobs"], step)
-
-
 def _tables(
-    which: str, desk: Desk, plan: Plan, names: Sequence[str], fraction: float | None
+    which: str, workspace: Workspace, plan: Plan, names: Sequence[str], fraction: float | None
 ) -> list[Table]:
     if which == "rmse":
-        return tables.rmse(desk, plan, names)
+        return tables.rmse(workspace, plan, names)
     if which == "binary":
-        return tables.binary(desk, plan, names, fraction)
-    return tables.stats(names) if which == "stats" else complexity.tables(desk)
-
-
-def _choices(given: dict[str, Any]) -> list[str]:
-    return choices(_plan(given), quick=given["quick"])
+        return tables.binary(workspace, plan, names, fraction)
+    return tables.stats(names) if which == "stats" else complexity.tables(workspace)
 
 
 def _print(found: Sequence[Table], chosen: Sequence[str], as_json: bool) -> None:
@@ -188,52 +202,60 @@ def _print(found: Sequence[Table], chosen: Sequence[str], as_json: bool) -> None
             print(fill(choice, 100, initial_indent="- ", subsequent_indent="  "))
 
 
-@paper.command(short_help="Show what the order changes.")
+@paper.command(short_help="Show the effect of the order.")
 @data_sets
 @simulation
-@click.option("--figure", metavar="PATH", help="Draw it, as PNG and as SVG.")
+@click.option("--figure", metavar="PATH", help="Plot it, as PNG and SVG.")
 @budget
-def study(figure: str | None, **given: Any) -> None:
-    """Show test loss, training time and size against the order, on each data set that is here."""
+def study(
+    figure: str | None, data: tuple[str, ...], simulated: bool, fraction: float, **rest: Any
+) -> None:
+    """Show test loss, training time and size against the order, on each data set present."""
     if figure:
         plots.check()
         check_writable(Path(figure).with_suffix(".png"))
-    fraction = given["fraction"] if given["simulated"] else None
-    names = _names("binary" if given["simulated"] else "", given["data"])
-    sources = [Source(name, fraction) for name in names]
-    with _desk(given) as desk:
-        found, panels = order_study(desk, _plan(given), [s for s in sources if s.present()])
-    _print(found, _choices(given), given["as_json"])
+    budget, names = Budget(**rest), _names("binary" if simulated else "", data)
+    sources = [Source(name, fraction if simulated else None) for name in names]
+    with budget.workspace() as workspace:
+        found, panels = order_study(workspace, budget.plan(), [s for s in sources if s.present()])
+    _print(found, budget.choices(), budget.as_json)
     if figure:
         for path in plots.save(plots.draw(panels), figure):
             show.note(f"drawn as {path}")
 
 
-@paper.command("all", short_help="Fill every table, draw every figure, write the report.")
+@paper.command("all", short_help="Fill all tables, draw all figures, write the report.")
 @click.option(
-    "-o", "--output", default="paper-report", show_default=True, metavar="DIR", help="Where to."
+    "-o",
+    "--output",
+    default="paper-report",
+    show_default=True,
+    metavar="DIR",
+    help="Folder for the report.",
 )
 @data_sets
 @simulation
 @budget
-def everything(output: str, **given: Any) -> None:
-    """Fill every table and draw every figure that the data here allow.
+def everything(
+    output: str, data: tuple[str, ...], simulated: bool, fraction: float, **rest: Any
+) -> None:
+    """Fill all tables and draw all figures for which there is data.
 
-    Writes report.html (one page that needs no other file), tables.md, results.json and the figures
-    to DIR. Stopped and started again, it goes on from the finished cells.
+    Writes report.html (self-contained), tables.md, results.json and the figures to DIR. If it is
+    stopped and started again, it reuses the finished cells.
     """
     plots.check()
     Path(output).mkdir(parents=True, exist_ok=True)
-    start, plan = time.monotonic(), _plan(given)
-    fraction = given["fraction"] if given["simulated"] else None
-    with _desk(given) as desk:
-        found = sections(desk, plan, _names("", given["data"]), fraction)
+    start, budget = time.monotonic(), Budget(**rest)
+    share = fraction if simulated else None
+    with budget.workspace() as workspace:
+        found = sections(workspace, budget.plan(), _names("", data), share)
     seconds = time.monotonic() - start
     command = shlex.join(["pqr", *sys.argv[1:]])
-    facts = made(command, seconds, desk.reused, output)
-    report = Report(found, _choices(given), facts)
+    facts = made(command, seconds, workspace.reused, output)
+    report = Report(found, budget.choices(), facts)
     paths = report.save(Path(output))
-    if given["as_json"]:
+    if budget.as_json:
         show.print_json(report.data())
         return
     _print([table for section in found for table in section.tables], report.choices, False)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, Any
 
 import click
 import numpy as np
 
 from pqrlearn.cli import options, show
 from pqrlearn.errors import HyperError, RefusedRow
-from pqrlearn.files import written_whole
+from pqrlearn.files import atomic_path
 from pqrlearn.learners import Learner, load
-from pqrlearn.readers import Inputs, read
+from pqrlearn.readers import Inputs, read_inputs
 from pqrlearn.rows import Batch, FloatArray
 
 
@@ -24,10 +24,11 @@ from pqrlearn.rows import Batch, FloatArray
 @click.option(
     "--output",
     type=click.Choice(["probability", "margin", "label"]),
-    help="What to print. Default: the probability of a click, the rating, or the mean count.",
+    help="What to print. Default: click probability, rating, or mean count.",
 )
-@click.option("-o", "--to", metavar="FILE", help="Write here instead of stdout, whole or not.")
-@options.bad_rows
+@click.option("-o", "--to", metavar="FILE", help="Write to FILE instead of stdout, atomically.")
+@options.reading
+@options.on_bad_row
 @options.quiet
 def predict(
     model_path: str,
@@ -35,15 +36,17 @@ def predict(
     output: str | None,
     to: str | None,
     on_bad_row: str,
-    bad_rows: str | None,
     quiet: bool,
+    **rest: Any,
 ) -> None:
-    """Print one prediction per row of libsvm FILEs, in order. Labels are read but not used."""
-    if bad_rows:
-        raise click.UsageError("--bad-rows belongs to pqr train")
+    """Print one prediction per row of FILEs, in order. Labels are not used, and not needed.
+
+    A model that has learned from a table reads other tables by the same schema, in any format.
+    """
     learner = load(model_path)
     values = _values(learner, output)
-    inputs = read(files, on_bad_row=on_bad_row)
+    reading = options.known_reading(rest, learner)
+    inputs = read_inputs(files, reading, on_bad_row=on_bad_row, labelled=False)
     inputs.use_names(learner.names, learner.next_feature)
     with _opened(to) as file:
         refused = _write(inputs, values, file, skip_refused=on_bad_row == "skip")
@@ -55,10 +58,10 @@ def predict(
 @contextmanager
 def _opened(to: str | None) -> Iterator[IO[str]]:
     if to:
-        with written_whole(to) as beside, beside.open("w") as file:
+        with atomic_path(to) as temporary, temporary.open("w") as file:
             yield file
     else:
-        # Not through sys.stdout: with PYTHONUNBUFFERED it takes half a write for a whole one.
+        # Not sys.stdout: with PYTHONUNBUFFERED it ignores partial writes.
         with open(sys.stdout.fileno(), "w", closefd=False) as file:
             yield file
 
@@ -80,7 +83,7 @@ def _values(learner: Learner, output: str | None) -> Callable[[Batch], FloatArra
 def _write(
     inputs: Inputs, values: Callable[[Batch], FloatArray], file: IO[str], *, skip_refused: bool
 ) -> int:
-    """One line per row; returns how many rows have none because the model refuses them."""
+    """Writes one line per row; returns how many rows the model refused."""
     refused = 0
     for whole in inputs:
         batch = whole

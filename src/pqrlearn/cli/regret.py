@@ -1,4 +1,4 @@
-"""pqr paper regret: what learning row by row costs against the best fixed weights."""
+"""pqr paper regret: the regret of the optimizers, beside Theorem 1."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import click
 
 from pqrlearn import datasets, plots
 from pqrlearn.cli import options, show
-from pqrlearn.hyper import INTERACTION_SCALE, OPTIMIZERS, Ftrl, FtrlGeneral, Ogd, Optimizer
-from pqrlearn.paper.regret import TITLES, TOLERANCE, Game, Point, measure, panels, tables
+from pqrlearn.hyper import OPTIMIZERS, FtrlGeneral, Optimizer
+from pqrlearn.paper.regret import TITLES, Game, Point, RegretConfig, measure, panels, tables
+from pqrlearn.paper.tables import Table
 from pqrlearn.readers import at_most
 from pqrlearn.rows import Batch
-from pqrlearn.separation import Counts
-
-ROWS = 20_000
 
 
 class Optimizers(click.ParamType[tuple[str, ...]]):
-    """Names with commas between them."""
+    """Names separated by commas."""
 
     name = "NAME,..."
 
@@ -36,95 +34,106 @@ class Optimizers(click.ParamType[tuple[str, ...]]):
 @click.option(
     "--radius",
     type=float,
-    default=10.0,
+    default=RegretConfig.radius,
     show_default=True,
-    help="The ball: the largest l2 norm of all weights, the bias among them.",
+    help="Radius of the ball: bound on the l2 norm of all weights, including the bias.",
 )
-@options.order
+@options.single_order
 @click.option(
     "--rows",
     type=options.SampleRows(),
-    default=ROWS,
+    metavar="N|all",
+    default=RegretConfig.rows,
     show_default=True,
-    help="How many rows, from the first one on. The matrix of their interactions is in memory.",
+    help="Number of rows, from the first on; their interactions are held in memory.",
 )
 @click.option(
     "--points",
     type=click.IntRange(min=1),
-    default=12,
+    metavar="N",
+    default=RegretConfig.points,
     show_default=True,
-    help="At how many numbers of rows T the regret is computed.",
+    help="Number of values of T at which the regret is computed.",
 )
 @click.option(
     "--optimizers",
     type=Optimizers(),
     default=",".join(TITLES),
     show_default=True,
-    help="Which optimizers, with commas between them.",
+    help="Optimizers, separated by commas.",
 )
 @click.option(
-    "--eta", type=float, default=Ogd.eta, show_default=True, help="ogd: the step, over √t at row t."
+    "--eta",
+    type=float,
+    default=RegretConfig.eta,
+    show_default=True,
+    help="ogd: step size, divided by √t at row t.",
 )
 @click.option(
-    "--alpha", type=float, default=Ftrl.alpha, show_default=True, help="ftrl: the learning rate."
+    "--alpha",
+    type=float,
+    default=RegretConfig.alpha,
+    show_default=True,
+    help="ftrl: the learning rate.",
 )
 @click.option(
     "--interaction-scale",
     type=options.Scale(),
-    default=INTERACTION_SCALE,
+    metavar="FACTOR|none",
+    default=RegretConfig.interaction_scale,
     show_default=True,
-    help="Factor of the interactions, over √(how many a row has); none leaves them alone.",
+    help="Multiply the interactions of a row by FACTOR/√(their number), or do not scale them.",
 )
 @click.option(
     "--tolerance",
     type=float,
-    default=TOLERANCE,
+    default=RegretConfig.tolerance,
     show_default=True,
-    help="How far the mean loss of the best fixed weights may be from its minimum.",
+    help="How much the mean loss of the best fixed weights may exceed its minimum.",
 )
 @click.option("--figure", metavar="PATH", help="Draw the curves, as PNG and as SVG.")
 @options.quiet
 @options.as_json
-def regret(name: str, as_json: bool, **given: Any) -> None:
+def regret(
+    name: str,
+    order: int | str | None,
+    interaction_scale: float | str,
+    figure: str | None,
+    quiet: bool,
+    as_json: bool,
+    **rest: Any,
+) -> None:
     """Measure the regret of OGD, FTRL and FTRL-Proximal on the data set NAME.
 
-    The regret after T rows is the loss of learning them one by one, less that of the PQR which is
-    best for those T rows among all in the ball. FTRL is Algorithm 1, with the step that Theorem 1
-    prescribes for T, and stands beside the theorem's bound.
+    The regret after T rows is the loss of learning them one by one, minus that of the best PQR in
+    the ball for those T rows. FTRL is Algorithm 1 with the step of Theorem 1 for T, and is shown
+    beside the bound of the theorem.
     """
     data = datasets.get(name)
-    with show.steps(f"regret on {name}", quiet=given["quiet"] or as_json) as step:
+    config = RegretConfig(
+        order=options.one_order(order, "the regret is that of one order"),
+        interaction_scale=None if isinstance(interaction_scale, str) else interaction_scale,
+        **rest,
+    )
+    with show.steps(f"regret on {name}", quiet=quiet or as_json) as step:
         step(0.0, "reading")
-        batch = Batch.joined(at_most(data.read(), given["rows"] or data.rows))
-        counts = Counts.of(batch)
-        scale = None if given["interaction_scale"] == "none" else given["interaction_scale"]
-        game = Game(counts.separate(order=given["order"]), data.loss, given["radius"], scale)
-        chosen = [_optimizer(each, given) for each in given["optimizers"]]
-        points = measure(
-            game,
-            batch,
-            chosen,
-            points=given["points"],
-            tolerance=given["tolerance"],
-            watch=step,
-        )
+        batch = Batch.joined(at_most(data.read(), config.rows or data.rows))
+        game, chosen = config.game(batch, data.loss), config.chosen()
+        points = measure(game, batch, chosen, config.points, config.tolerance, watch=step)
     title = f"{data.title}, {len(batch):,} rows"
-    if given["figure"]:
-        drawn = plots.draw(panels(points, title, game))
-        for path in plots.save(drawn, given["figure"]):
+    if figure:
+        for path in plots.save(plots.draw(panels(points, title, game)), figure):
             show.note(f"drawn as {path}")
     if as_json:
         show.print_json(_json(name, game, batch, chosen, points))
     else:
-        for table in tables(points, title, game):
-            show.table(f"{table.title}\n", table.columns, table.rows, table.text_columns)
-            print("\n".join(["", *table.notes, ""]) if table.notes else "")
+        _print(tables(points, title, game))
 
 
-def _optimizer(name: str, given: dict[str, Any]) -> Optimizer:
-    if name == Ogd.name:
-        return Ogd(given["eta"], radius=given["radius"])
-    return Ftrl(given["alpha"]) if name == Ftrl.name else FtrlGeneral(radius=given["radius"])
+def _print(found: Sequence[Table]) -> None:
+    for table in found:
+        show.table(f"{table.title}\n", table.columns, table.rows, table.text_columns)
+        print("\n".join(["", *table.notes, ""]) if table.notes else "")
 
 
 def _json(

@@ -1,24 +1,27 @@
-"""pqr separate: count features, draw the line, save it."""
+"""pqr separate: count features and save which are high."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
 from pqrlearn.cli import options, show
 from pqrlearn.errors import DataError
 from pqrlearn.files import check_writable
-from pqrlearn.readers import read_names
+from pqrlearn.readers import read_inputs, read_names
 from pqrlearn.separation import Counts, Separation
 
 
-@click.command(short_help="Count features and say which are frequent.")
+@click.command(short_help="Count features and save which are frequent.")
 @options.files
-@click.option("-o", "--output", required=True, metavar="SEP", help="Where to save it.")
-@options.order
+@click.option("-o", "--output", required=True, metavar="SEP", help="Where to save the separation.")
+@options.single_order
 @options.min_count
 @options.sample_rows
+@options.schema
 @options.names
-@options.bad_rows
+@options.on_bad_row
 @options.as_json
 def separate(
     files: tuple[str, ...],
@@ -28,15 +31,14 @@ def separate(
     sample_rows: int | None,
     names: str | None,
     on_bad_row: str,
-    bad_rows: str | None,
     as_json: bool,
+    **rest: Any,
 ) -> None:
-    """Count the features of libsvm FILEs and save which are high, for pqr train --separation."""
-    if bad_rows:
-        raise click.UsageError("--bad-rows belongs to pqr train: counting may read only a part")
+    """Count the features of FILEs and save which are high, for pqr train --separation."""
     one = options.one_order(order, "a separation has one order")
     check_writable(output)
-    counts = Counts.of_files(files, sample_rows, on_bad_row)
+    inputs = read_inputs(files, options.take_reading(rest), on_bad_row=on_bad_row)
+    counts = Counts.of_readers(inputs.readers, sample_rows)
     if not counts.rows:
         raise DataError(f"{', '.join(files)}: no rows")
     separation = counts.separate(order=one, min_count=min_count)
@@ -44,7 +46,7 @@ def separate(
         separation = separation.named(read_names(names))
     separation.save(output)
     if counts.bad_rows:
-        show.note(f"{counts.bad_rows:,} bad rows were left out")
+        show.note(f"{counts.bad_rows:,} bad rows were skipped")
     if as_json:
         show.print_json({"order": separation.order, **separation.settings()})
     else:
@@ -52,7 +54,7 @@ def separate(
 
 
 def print_separation(separation: Separation, top: int) -> None:
-    """How many are high, and the most frequent ones by name."""
+    """Prints the sizes and the most frequent features."""
     show.table(
         "",
         ["", ""],

@@ -1,4 +1,4 @@
-"""What people see: a progress line on stderr, tables and JSON on stdout."""
+"""Output: a progress line on stderr, tables and JSON on stdout."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
+from pqrlearn.errors import RowError
 from pqrlearn.learners import PQR, Auto, Learner, Mixture
 from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import Pass
-from pqrlearn.readers import Inputs
+from pqrlearn.schema import Schema
 
+_SHOWN_COLUMNS = 60
 Fraction = Callable[[], float | None]
 
 
@@ -22,23 +24,36 @@ def print_json(figures: dict[str, Any]) -> None:
 
 
 def note(message: str) -> None:
-    """One line for a person, on stderr."""
+    """Prints a message on stderr."""
     print(f"pqr: {message}", file=sys.stderr)
 
 
-def note_bad_rows(inputs: Inputs, result: Pass) -> None:
-    """Says how many rows were left out, and why the first of them."""
-    bad = inputs.bad_rows + len(result.refused)
-    for error in [*inputs.first_bad, *result.refused][:3]:
+def note_bad_rows(count: int, first: Sequence[RowError]) -> None:
+    """Reports how many rows were skipped, and the first errors."""
+    for error in first[:3]:
         note(f"skipped {error}")
-    if bad:
-        note(f"{bad:,} bad rows were left out" if bad > 1 else "1 bad row was left out")
+    if count:
+        note(f"{count:,} bad rows were skipped" if count > 1 else "1 bad row was skipped")
+
+
+def schema(of: Schema, loss: str) -> None:
+    """What the columns of a table are taken for, on stderr; those that are ignored too."""
+    shown = of.columns[:_SHOWN_COLUMNS]
+    rows = [(column.name, column.kind, of.notes.get(column.name, "")) for column in shown]
+    title = f"pqr: columns, for {loss} loss (pqr schema writes them to a file to edit):"
+    table(title, ["column", "is", "because"], rows, text_columns=3, file=sys.stderr)
+    if len(of.columns) > len(shown):
+        print(f"and {len(of.columns) - len(shown):,} more", file=sys.stderr)
 
 
 def table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int = 1
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    text_columns: int = 1,
+    file: IO[str] | None = None,
 ) -> None:
-    """A table on stdout: the first `text_columns` to the left, the others to the right."""
+    """A table, by default on stdout: `text_columns` to the left, the others to the right."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -49,16 +64,17 @@ def table(
         drawn.add_column(column, justify="left" if at < text_columns else "right", no_wrap=True)
     for row in rows:
         drawn.add_row(*(Text(cell) for cell in row))
+    out = file or sys.stdout
     if title:
-        print(title)
+        print(title, file=out)
     # Names may be long: outside a terminal nothing is cut.
-    width = None if sys.stdout.isatty() else 10_000
-    Console(file=sys.stdout, width=width, highlight=False).print(drawn, soft_wrap=False, crop=False)
+    width = None if out.isatty() else 10_000
+    Console(file=out, width=width, highlight=False).print(drawn, soft_wrap=False, crop=False)
 
 
 @contextmanager
 def progress(title: str, fraction: Fraction, *, quiet: bool) -> Iterator[Callable[[Metrics], None]]:
-    """A line with rows, rows/s, running loss and time left; only for people at a terminal."""
+    """A line with rows, rows/s, running loss and time left; only on a terminal."""
     with _line(title, quiet=quiet) as line:
         yield lambda metrics: line.show(metrics, fraction) if line else None
 
@@ -67,14 +83,14 @@ def progress(title: str, fraction: Fraction, *, quiet: bool) -> Iterator[Callabl
 def tally(
     title: str, unit: Literal["rows", "MB"], *, quiet: bool
 ) -> Iterator[Callable[[int, float | None], None]]:
-    """A line with the rows or bytes done, how fast, and the time left, for work without a loss."""
+    """A line with the rows or bytes done, their rate, and the time left."""
     with _line(title, quiet=quiet) as line:
         yield lambda done, share: line.count(done, share, unit) if line else None
 
 
 @contextmanager
 def steps(title: str, *, quiet: bool) -> Iterator[Callable[[float, str], None]]:
-    """A line with a word about the work, the share of it that is done, and the time left."""
+    """A line with the current step, the share of the work that is done, and the time left."""
     with _line(title, quiet=quiet) as line:
         yield lambda share, text: line.step(share, text) if line else None
 
@@ -92,7 +108,7 @@ def _line(title: str, *, quiet: bool) -> Iterator[_Line | None]:
 
 
 class _Line:
-    """Redraws itself at most ten times a second."""
+    """A progress line, redrawn at most ten times per second."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -110,7 +126,7 @@ class _Line:
             self._draw(done / 1e6 if unit == "MB" else done, unit, share)
 
     def step(self, share: float, text: str) -> None:
-        if share < self._share:  # the next piece of work
+        if share < self._share:  # a new piece of work
             self._start = time.monotonic()
         self._share = share
         if self._is_due() or text != self._text:
@@ -151,7 +167,7 @@ def _clock(seconds: float) -> str:
 
 
 def figure_cells(result: Pass) -> list[tuple[str, str]]:
-    """The metrics as a person reads them."""
+    """Metrics as cells of a table."""
     measures, figures = result.measures, result.figures
     key, title = measures.key, measures.title
     cells = [(title, f"{figures[key]:.5f}")]
@@ -166,19 +182,19 @@ def figure_cells(result: Pass) -> list[tuple[str, str]]:
 
 
 def auto_cells(model: Auto) -> list[tuple[str, str]]:
-    """What a self-tuning learner found out, for people."""
+    """The state of Auto as cells of a table."""
     about = model.summary()
     best = min(about["losses"], key=about["losses"].__getitem__)
     return [
         ("high features", f"{about['high']:,}"),
         ("best expert", f"{best}  ({about['posterior'][best]:.0%} of the posterior)"),
-        ("the answer", f"{about['stacked']:.0%} stacked experts, the rest by the posterior"),
+        ("prediction", f"{about['stacked']:.0%} stacked experts, the rest by the posterior"),
         ("loss beyond the best", f"{about['regret']:,.5g}  (at most {about['bound']:,.5g})"),
     ]
 
 
 def mixture_figures(learner: Mixture) -> dict[str, Any]:
-    """What a mixture makes of its learners, for JSON; `order` is that of a PQR."""
+    """The state of a mixture, for JSON; a PQR has an `order`."""
     shares = zip(learner.learners, learner.posterior(), strict=True)
     return {
         "posterior": [
@@ -194,7 +210,7 @@ def _order(learner: Learner) -> dict[str, int]:
 
 
 def mixture_cells(learner: Mixture) -> list[tuple[str, str]]:
-    """The same as a person reads it."""
+    """The same as cells of a table."""
     figures = mixture_figures(learner)
     shares = [
         (

@@ -1,4 +1,4 @@
-"""Data sets, one file each: where it comes from, its features, how to read it.
+"""Data sets, one module each: origin, features, and how to read them.
 
 >>> get("ml-100k").title
 'MovieLens 100K'
@@ -21,7 +21,7 @@ NAMES = tuple(_ALL)
 
 
 def get(name: str) -> DataSet:
-    """A data set by name; DataError with all names when there is none of that name."""
+    """A data set by name; DataError with all names if it does not exist."""
     if name not in _ALL:
         raise DataError(f"no data set is called {name!r}: there are {', '.join(NAMES)}")
     return _ALL[name]

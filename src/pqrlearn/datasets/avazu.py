@@ -17,7 +17,7 @@ HEADER = ",".join(["id", "click", "hour", "C1", "banner_pos", *IDS, *DEVICE, *NU
 
 
 def hour(cell: str) -> str:
-    """The hour of the day; a date of ten days would not come again.
+    """The hour of the day; the date is dropped, because it would not occur again.
 
     >>> hour("14102123")
     'hour=23'

@@ -1,4 +1,4 @@
-"""What every data set has: where it comes from, what it holds, and its rows as Batches."""
+"""The interface of all data sets: origin, content, and rows as Batches."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pqrlearn.datasets import store
-from pqrlearn.datasets.store import Download, Watch
+from pqrlearn.datasets.store import Download, OnProgress
 from pqrlearn.errors import DataError, PqrError
-from pqrlearn.files import mark
+from pqrlearn.files import file_digest
 from pqrlearn.names import Names
 from pqrlearn.readers import Inputs, Reader, Source, open_source
 from pqrlearn.rows import Batch
 
 Read = Callable[[Sequence[Source], Names], Iterator[Batch]]
-"""The rows of the files of one layout, in order; new features are added to the names."""
+"""Reads the files of a layout in order; new features are added to the names."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """One form in which a data set is found: its files, and how they are read together.
+    """One form in which a data set is published: its files, and how to read them.
 
-    `sample` marks files that hold only some of the rows.
+    `sample` marks files with only some of the rows.
     """
 
     files: tuple[str, ...]
@@ -56,12 +56,12 @@ class LayoutReader(Reader):
         return done / size if size else None
 
     def digest(self) -> str:
-        return "; ".join(mark(path) for path in self._files)
+        return "; ".join(file_digest(path) for path in self._files)
 
 
 @dataclass(frozen=True)
 class Printed:
-    """What the paper's table of statistics prints of a data set."""
+    """A data set in the paper's table of statistics."""
 
     title: str
     rows: int
@@ -72,7 +72,7 @@ class Printed:
 class Loaded:
     """All rows of a data set in memory, in file order.
 
-    `sample` says that there are fewer rows than the data set has.
+    `sample` says whether there are fewer rows than in the full data set.
     """
 
     batch: Batch
@@ -83,23 +83,23 @@ class Loaded:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """A data set by name. Nothing is looked for, read or downloaded before it is asked for."""
+    """A data set. Files are looked up, read or downloaded only when a method needs them."""
 
     name: str
     title: str
     loss: str
     rows: int
-    """Of the whole data set, as its publisher counts them."""
+    """Rows of the full data set, according to its publisher."""
     features: int | None
-    """Distinct ones, with the features made here; None where nobody has counted them."""
+    """Distinct features, as defined here; None if unknown."""
     licence: str
-    """In two words; `source` is the page that has all of them."""
+    """A short name of the licence; `source` is the page with its text."""
     source: str
     folders: tuple[str, ...]
     layouts: tuple[Layout, ...]
-    """The first whose files are all there is read."""
+    """The first layout whose files all exist is used."""
     downloads: tuple[Download, ...] = ()
-    """Empty where a person must agree to something first."""
+    """Empty if a person must accept terms first."""
     paper: Printed | None = None
 
     @property
@@ -115,43 +115,43 @@ class DataSet:
         return self.paper.features if self.paper else None
 
     def present(self) -> bool:
-        """Whether there is anything to read, be it only a sample."""
+        """Whether there are files to read, possibly only a sample."""
         return self._found() is not None
 
     def whole(self) -> bool:
-        """Whether all of it is there."""
+        """Whether the full data set is there."""
         found = self._found()
         return found is not None and not found[1].sample
 
     @property
     def home(self) -> Path:
-        """Where its files are, or would be."""
+        """The folder of its files, whether they exist or not."""
         found = self._found()
         return found[0] if found else store.places(self.folders)[0]
 
     def files(self) -> list[Path]:
-        """The files that are read; DataError when there are none."""
+        """The files that are read; DataError if there are none."""
         home, layout = self._located()
         return [home / name for name in layout.files]
 
     def read(self) -> Inputs:
-        """The rows in file order, in bounded memory, as `pqrlearn.read` gives those of files."""
+        """The rows in file order, in bounded memory, as from `pqrlearn.read`."""
         return Inputs([LayoutReader(self.files(), self._located()[1].read)])
 
-    def load(self, watch: Watch | None = None) -> Loaded:
-        """All of it in memory; the names are apart, so that learners do not learn them."""
+    def load(self, watch: OnProgress | None = None) -> Loaded:
+        """All rows in memory; names are separate, so that learners do not add them."""
         rows = self.read()
         batch = Batch.joined(b.without_names() for b in watched(rows, watch))
         files = [path.name for path in self.files()]
         return Loaded(batch, rows.names, len(batch) < self.rows, files)
 
-    def fetch(self, watch: Watch | None = None) -> None:
-        """Downloads what is not there; PqrError when that takes a person, or goes wrong."""
+    def fetch(self, watch: OnProgress | None = None) -> None:
+        """Downloads missing files; PqrError if that fails or a person has to do it."""
         if not self.downloads:
             files = " or ".join(layout.files[0] for layout in self.layouts if not layout.sample)
             raise PqrError(
-                f"{self.title} takes an account and a consent: download it from {self.source} and "
-                f"put {files} into {self.home}"
+                f"{self.title} needs an account and accepted terms: download it from {self.source} "
+                f"and put {files} into {self.home}"
             )
         for download in self.downloads:
             if not (download.target and (self.home / download.target).exists()):
@@ -161,7 +161,7 @@ class DataSet:
         found = self._found()
         if found is None:
             error = DataError(
-                f"{self.title} is not there: let $PQRLEARN_DATA be the folder that holds "
+                f"{self.title} was not found: set $PQRLEARN_DATA to the folder with "
                 f"{self.folders[0]}/{self.layouts[0].files[0]}, or fetch it"
             )
             error.case = ("missing data", self.name)
@@ -176,11 +176,11 @@ class DataSet:
         return None
 
 
-def watched(inputs: Inputs, watch: Watch | None) -> Iterator[Batch]:
-    """All batches; `watch` is told how many rows are done, and which share of all is read."""
+def watched(inputs: Inputs, watch: OnProgress | None) -> Iterator[Batch]:
+    """All batches; `watch` is called with the rows done so far and the fraction read."""
     rows = 0
     for batch in inputs:
         yield batch
-        rows += len(batch)  # not those of the inputs: their thread is ahead
+        rows += len(batch)  # not inputs.rows: reading is ahead
         if watch is not None:
             watch(rows, inputs.fraction())

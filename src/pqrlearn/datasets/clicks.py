@@ -1,17 +1,16 @@
-"""A click stream without a file: seeded, endless, and with a known truth.
+"""A simulated click stream: seeded, unlimited, and with known true probabilities.
 
-Real click data is large and may not be passed on, so demonstrations, tests and benchmarks run on
-this. A row has one feature per field, as in an advertising log. Fields differ in size, from two
-values to a large share of all features; within a field, frequencies follow a power law. A click is
-drawn from
+Real click data is large and may not be redistributed, so demos, tests and benchmarks use this. A
+row has one feature per field, as in an advertising log. Fields differ in size, from two values to a
+large share of all features; within a field, frequencies follow a power law. A click is drawn from
 
     margin = intercept + sum of linear effects + sum of pair effects,
 
-all of them planted, so the best reachable loss is known: it is that of `ClickStream.margins`.
+all of them planted, so the best possible loss is known: that of `ClickStream.margins`.
 
-Everything is a hash of the seed, a purpose and a counter. A row is a function of its number alone:
-the stream can be cut anywhere and started anywhere. A linear effect is a function of its feature's
-index: nothing here is as long as the number of features, so 54 million of them cost nothing.
+Everything is a hash of the seed, a purpose and a counter. A row depends only on its number, so the
+stream can start and be cut anywhere. A linear effect is a function of its feature's index, so
+nothing is stored per feature, even with 54 million of them.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pqrlearn.errors import DataError, HyperError
-from pqrlearn.files import written_whole
+from pqrlearn.files import atomic_path, atomic_write
 from pqrlearn.rows import Batch, FloatArray
 
 IntArray = npt.NDArray[np.int64]
 Columns = npt.NDArray[np.uint32]
-"""Feature indices, one line per field and one column per row."""
+"""Feature indices, one array row per field and one column per row."""
 
 FIELD_NAMES = (
     *("banner", "connection", "position", "device", "category", "region", "app", "site"),
@@ -49,9 +48,9 @@ CALIBRATION_START = 2**62
 class Field:
     """A range of features and how often each is drawn.
 
-    The feature of rank r (0 is the most frequent) is drawn with the integral of x^-exponent over
-    [r + 1, r + 2], divided by that over [1, size + 1]: a power law whose inverse is a formula.
-    Ranks are scattered over the range, as frequent features are in a real file.
+    The feature of rank r (0 is the most frequent) has the probability of the integral of
+    x^-exponent over [r + 1, r + 2], divided by that over [1, size + 1]: a power law with a
+    closed-form inverse. Ranks are scattered over the range, as frequent features are in real files.
     """
 
     name: str
@@ -66,7 +65,7 @@ class Field:
         return self.features(np.minimum(position.astype(np.int64) - 1, self.size - 1))
 
     def features(self, ranks: IntArray) -> IntArray:
-        """The feature of each rank; no two are the same, as stride and size share no factor."""
+        """The feature of each rank; a bijection, because stride and size are coprime."""
         scattered = ranks * self._stride + self.shift
         return scattered - scattered // self.size * self.size + self.offset
 
@@ -85,7 +84,7 @@ class Field:
         return float(self._mass(np.array(self.size + 1.0)))
 
     def _mass(self, end: FloatArray) -> FloatArray:
-        """In proportion to the integral of x^-exponent over [1, end]."""
+        """Proportional to the integral of x^-exponent over [1, end]."""
         return np.log(end) if self.exponent == 1.0 else end ** (1.0 - self.exponent) - 1.0
 
     def _from_mass(self, mass: FloatArray) -> FloatArray:
@@ -109,21 +108,21 @@ class ClickStream:
     features: int
     click_rate: float
     exponent: float = 1.1
-    """Of the power law within a field."""
+    """Exponent of the power law within a field."""
     linear_scale: float = 1.0
-    """The standard deviation of a sum of linear effects, one from each field."""
+    """Standard deviation of the sum of linear effects of a row."""
     interactions: int = 100
     pair_scale: float = 1.0
-    """Pair effects are between half and three halves of it, up or down."""
+    """Pair effects have a magnitude of 0.5 to 1.5 times this."""
     pair_share: float = 0.002
-    """Both features of a planted pair meet in at least this share of the rows."""
+    """Both features of a planted pair occur in at least this share of the rows."""
     seed: int = 1
 
     def __post_init__(self) -> None:
         _require(self.fields >= 2, f"fields={self.fields} must be at least 2")
         least = 2 * self.fields
-        room = f"features={self.features} must be between {least} (two per field) and {2**31}"
-        _require(least <= self.features <= 2**31, room)
+        bounds = f"features={self.features} must be between {least} (two per field) and {2**31}"
+        _require(least <= self.features <= 2**31, bounds)
         _require(0 < self.click_rate < 1, f"click_rate={self.click_rate} must be between 0 and 1")
         _require(self.exponent >= 0, f"exponent={self.exponent} must be at least 0")
         _require(self.interactions >= 0, f"interactions={self.interactions} must be at least 0")
@@ -132,7 +131,7 @@ class ClickStream:
 
     @classmethod
     def demo(cls, seed: int = 1) -> ClickStream:
-        """Small enough to watch, with interactions strong enough to show after 200,000 rows."""
+        """A small stream, with interactions strong enough to show after 200,000 rows."""
         return cls(fields=12, features=200_000, click_rate=0.2, pair_scale=1.5, seed=seed)
 
     @classmethod
@@ -170,14 +169,14 @@ class ClickStream:
         )
 
     def margins(self, batch: Batch) -> FloatArray:
-        """The margins that the labels were drawn from: no model can score better, on average."""
+        """The margins that the labels were drawn from: no model is better on average."""
         if len(batch.indices) != len(batch) * self.fields:
             raise DataError(f"rows of this stream have {self.fields} features each")
         columns = np.ascontiguousarray(batch.indices.reshape(-1, self.fields).T)
         return self._margins(columns) + self.intercept
 
     def probabilities(self, batch: Batch) -> FloatArray:
-        """The true chance of a click, for every row."""
+        """The true click probability of every row."""
         return _sigmoid(self.margins(batch))
 
     def planted(self) -> list[tuple[tuple[int, int], float]]:
@@ -185,7 +184,7 @@ class ClickStream:
         return sorted(self._pairs, key=lambda pair: -abs(pair[1]))
 
     def name(self, index: int) -> str:
-        """What to call a feature: `field=value`, the value in hexadecimal."""
+        """The name of a feature: `field=value`, the value in hexadecimal."""
         if not 0 <= index < self.features:
             raise DataError(f"feature {index} is not in 0..{self.features - 1}")
         field = self.layout[self._field_of(index)]
@@ -204,14 +203,14 @@ class ClickStream:
         start: int = 0,
         names_path: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Rows as a LIBSVM file; on demand also the names, a line `index<TAB>name` per feature."""
+        """Writes rows as a libsvm file, and the names to `names_path`, if given."""
         from pqrlearn.readers.libsvm import format_batch
 
-        with written_whole(path) as beside, beside.open("wb") as file:
+        with atomic_path(path) as temporary, temporary.open("wb") as file:
             file.writelines(format_batch(batch) for batch in self.batches(rows, start=start))
         if names_path is not None:
-            with written_whole(names_path) as beside, beside.open("w", encoding="utf-8") as text:
-                text.writelines(f"{index}\t{name}\n" for index, name in self.names())
+            names = "".join(f"{index}\t{name}\n" for index, name in self.names())
+            atomic_write(names_path, names.encode())
 
     @cached_property
     def layout(self) -> tuple[Field, ...]:
@@ -227,7 +226,7 @@ class ClickStream:
 
     @cached_property
     def intercept(self) -> float:
-        """Found by bisection on rows far behind every stream, so that the click rate is met."""
+        """Found by bisection on rows that no stream reaches, to match the click rate."""
         margins = self._margins(self._columns(CALIBRATION_START, CALIBRATION_ROWS))
         low, high = -50.0, 50.0
         for _ in range(50):
@@ -244,7 +243,7 @@ class ClickStream:
         return columns
 
     def _margins(self, columns: Columns) -> FloatArray:
-        """Without the intercept."""
+        """Margins without the intercept."""
         margins = np.zeros(columns.shape[1])
         for column in columns:
             margins += self._uniform("effect", column)
@@ -262,7 +261,7 @@ class ClickStream:
         )
         if len(candidates) < self.interactions:
             raise HyperError(
-                f"interactions={self.interactions}: only {len(candidates)} pairs meet in "
+                f"interactions={self.interactions}: only {len(candidates)} pairs occur in "
                 f"pair_share={self.pair_share} of the rows"
             )
         numbers = np.arange(len(candidates), dtype=np.uint64)
@@ -282,7 +281,7 @@ class ClickStream:
         return int.from_bytes(digest, "little")
 
     def _uniform(self, purpose: str, counters: npt.NDArray[np.unsignedinteger]) -> FloatArray:
-        """A number in [0, 1) for every counter: SplitMix64, started at a key of the purpose."""
+        """A number in [0, 1) for every counter: SplitMix64, seeded by the purpose."""
         bits = counters.astype(np.uint64)
         bits *= np.uint64(0x9E3779B97F4A7C15)
         bits += np.uint64(self._key(purpose))
@@ -312,9 +311,9 @@ def _geometric_sizes(fields: int, features: int) -> list[int]:
 
 
 def _frequent_pairs(first: Field, second: Field, share: float) -> IntArray:
-    """Features of two fields that meet often, none of them in more than half of the rows.
+    """Features of two fields that often occur together, none in more than half of the rows.
 
-    A feature that is nearly always there would turn its pairs into linear effects.
+    A feature that is nearly always present would make its pairs linear effects.
     """
     found = [_common(field, share) for field in (first, second)]
     (features_i, shares_i), (features_j, shares_j) = found

@@ -13,7 +13,7 @@ from pqrlearn.rows import Batch
 
 
 def count(name: str) -> Field:
-    """Counts above 2 by floor(log²), named by the counts that fall together; others as they are.
+    """Counts above 2 are binned by floor(log²) and named by their bin; others are kept.
 
     >>> count("I5")("9"), count("I5")("2"), count("I5")("-1")
     ('I5=8..9', 'I5=2', 'I5=-1')

@@ -1,7 +1,7 @@
-"""KDD Cup 2012, track 2: clicks on the advertisements beside a search, by user, query and ad.
+"""KDD Cup 2012, track 2: clicks on advertisements next to search results.
 
 A line of the table counts how often an ad was shown in one setting (impressions) and clicked. Here,
-as in the LIBSVM version that the paper used, it is one row, a click when there was any.
+as in the LIBSVM version that the paper used, it is one row, labelled 1 if there was any click.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def any_click(cell: str) -> float:
 
 
 FIELDS = [
-    # Programs that took the hash for a number have written it as 1.42e+19.
+    # Some programs have converted the hash to a float, as in 1.42e+19.
     matching("url", r"[0-9]{1,20}|[0-9](\.[0-9]+)?e\+[0-9]{2}", "a hash in digits"),
     *(whole(name) for name in ("ad", *NAMES)),
 ]
@@ -43,7 +43,7 @@ def read(sources: Sequence[Source], names: Names) -> Iterator[Batch]:
 
 
 def read_sample(sources: Sequence[Source], names: Names) -> Iterator[Batch]:
-    """A CSV with a header, some of whose cells are in quotes."""
+    """A CSV file with a header and some quoted cells."""
     rows = _rows(names)
     for table in read_columns(sources[0], 2 + len(FIELDS), ",", header=SAMPLE_HEADER):
         yield rows.batch(_unquoted(table))

@@ -1,7 +1,7 @@
-"""The clicks of the paper as LIBSVM files: hashed or numbered features, without names.
+"""The paper's click data as LIBSVM files: hashed or numbered features, without names.
 
-The names of the files, their rows and their features are those of the LIBSVM page. It publishes no
-checksums. The files for testing have no true labels and are not used.
+File names and numbers of rows and features are those of the LIBSVM page, which publishes no
+checksums. The test files have no true labels and are not used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def read(sources: Sequence[Source], names: Names) -> Iterator[Batch]:
 
 
 def _layouts(*stems: str) -> tuple[Layout, ...]:
-    """The whole files, or the two parts that each is cut into; plain or as they are published."""
+    """Whole files, or the two parts that each is split into; decompressed or as published."""
     whole, parts = list(stems), [f"{stem}{part}" for stem, part in product(stems, (".tr", ".val"))]
     return tuple(
         Layout(tuple(f"{name}{suffix}" for name in files), read)

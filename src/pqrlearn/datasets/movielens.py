@@ -1,4 +1,4 @@
-"""MovieLens: ratings of movies; the features are what is known of the user and the genres."""
+"""MovieLens: movie ratings; the features describe the user and the genres."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GENRES = (
     *("Documentary", "Drama", "Fantasy", "Film-Noir", "Horror", "Musical", "Mystery"),
     *("Romance", "Sci-Fi", "Thriller", "War", "Western"),
 )
-"""What the 19 flags at the end of a line of u.item stand for."""
+"""The meaning of the 19 flags at the end of a line of u.item."""
 OCCUPATIONS = (
     *("other", "academic/educator", "artist", "clerical/admin", "college/grad student"),
     *("customer service", "doctor/health care", "executive/managerial", "farmer", "homemaker"),
@@ -110,17 +110,16 @@ def _fields(
     describe: Callable[..., list[str]],
     encoding: str = "latin-1",
 ) -> list[Field]:
-    """The features of users or movies, each described by one line that begins with its number.
+    """The features of users or movies, from a file with one line each that starts with its number.
 
-    There are as many fields as the largest number of features; those with fewer leave the last
-    ones empty.
+    There are as many fields as the largest number of features; others leave the last ones empty.
     """
     known: dict[str, list[str]] = {}
     for table in read_columns(source, width, separator, encoding=encoding):
         for row, cells in enumerate(zip(*table.cells, strict=True)):
             try:
                 if cells[0] in known:
-                    raise ValueError(f"number {shown(cells[0])} has been given before")
+                    raise ValueError(f"number {shown(cells[0])} is a duplicate")
                 known[cells[0]] = describe(*cells)
             except ValueError as error:
                 raise table.wrong(row, str(error)) from None
@@ -155,12 +154,12 @@ def _movielens(
     size: str,
     rows: int,
     features: int | None,
-    room: int,
+    printed: int,
     md5: str,
     layout: Layout,
     folder: str | None = None,
 ) -> DataSet:
-    """`room` is what the paper calls the number of features; `folder` is that of the archive."""
+    """`printed` is the paper's number of features; `folder` is the folder in the archive."""
     name = f"ml-{size.lower()}"
     url = f"https://files.grouplens.org/datasets/movielens/{name}.zip"
     return DataSet(
@@ -174,7 +173,7 @@ def _movielens(
         folders=(name, *([folder] if folder else [])),
         layouts=(layout,),
         downloads=(Download(url, f"md5:{md5}", folder=folder or name),),
-        paper=Printed(f"ML{size}", rows, room),
+        paper=Printed(f"ML{size}", rows, printed),
     )
 
 
@@ -183,7 +182,7 @@ MOVIELENS = (
         "100K",
         rows=100_000,
         features=898,
-        room=100_000,
+        printed=100_000,
         md5="0e33842e24a9c977be4e0107933c0723",
         layout=Layout(("u.data", "u.user", "u.item"), read_100k),
     ),
@@ -191,7 +190,7 @@ MOVIELENS = (
         "1M",
         rows=1_000_209,
         features=3_487,
-        room=100_000,
+        printed=100_000,
         md5="c4d9eecfca2ab87c1945afe126590906",
         layout=Layout(("ratings.dat", "users.dat", "movies.dat"), read_1m),
     ),
@@ -199,7 +198,7 @@ MOVIELENS = (
         "10M",
         rows=10_000_054,
         features=None,
-        room=200_000,
+        printed=200_000,
         md5="ce571fd55effeba0271552578f2648bd",
         layout=Layout(("ratings.dat", "movies.dat"), read_10m),
         folder="ml-10M100K",

@@ -1,4 +1,4 @@
-"""What a data set holds: rows, features, labels, and how often each feature occurs."""
+"""Statistics of a data set: rows, features, labels, and how often features occur."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from pqrlearn.datasets.base import DataSet, watched
-from pqrlearn.datasets.store import Watch
+from pqrlearn.datasets.store import OnProgress
 from pqrlearn.separation import Counts, Separation
 
 POINTS = 1000
-"""Of a curve: more than a picture can show."""
+"""Points of a curve: more than a picture can show."""
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """Figures of the files at hand; `high` holds every feature, the most frequent first."""
+    """Statistics of the files; `high` has all features, the most frequent first."""
 
     nonzeros: int
     mean_label: float
@@ -36,16 +36,16 @@ class Statistics:
         return list(zip(names, self.high.counts.tolist(), strict=False))
 
     def occurrence(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-        """Ranks from 1 on, and in how many rows the feature of each occurs: the paper's Figure 1.
+        """Ranks from 1 on, and the number of rows of the feature of each: the paper's Figure 1.
 
-        Of many features, POINTS ranks that are evenly spread on a logarithmic axis.
+        At most POINTS ranks, evenly spaced on a logarithmic axis.
         """
         ranks = np.unique(np.geomspace(1, max(1, self.features), POINTS).round().astype(np.int64))
         return ranks, self.high.counts[ranks - 1]
 
 
-def measure(data: DataSet, watch: Watch | None = None) -> Statistics:
-    """Reads all of it once, in memory that grows with the features only."""
+def measure(data: DataSet, watch: OnProgress | None = None) -> Statistics:
+    """Reads all rows once; memory grows with the number of features only."""
     counts = Counts()
     nonzeros, labels = 0, 0.0
     for batch in watched(data.read(), watch):

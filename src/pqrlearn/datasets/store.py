@@ -1,4 +1,4 @@
-"""Where the files of data sets live, and how they get there: whole and checked, or not at all."""
+"""Where the files of data sets are stored, and atomic, verified downloads."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from pqrlearn.errors import DataError, MissingExtra, PqrError
-from pqrlearn.files import room_beside, sync, unwritable
+from pqrlearn.files import sync, temporary_folder, write_error
 
-Watch = Callable[[int, float | None], None]
-"""Told on the way: how much is done (rows or bytes), and which share of the whole that is."""
+OnProgress = Callable[[int, float | None], None]
+"""Called with the amount done (rows or bytes) and the fraction of the total, if known."""
 
 TIMEOUT_SECONDS = 30
 _BLOCK_BYTES = 1 << 20
@@ -25,10 +25,10 @@ _BROKEN = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, EOF
 
 @dataclass(frozen=True)
 class Download:
-    """A file that anybody may fetch.
+    """A file that can be downloaded without an account.
 
-    `checksum` is `algorithm:digest`, None where the publisher has none. `target` is where it goes
-    within the folder of the data set. Of an archive, the files in `folder` become the target.
+    `checksum` is `algorithm:digest`, None if the publisher has none. `target` is its path in the
+    folder of the data set. Of an archive, the files in `folder` become the target.
     """
 
     url: str
@@ -38,7 +38,7 @@ class Download:
 
 
 def places(folders: Sequence[str]) -> list[Path]:
-    """Where to look, in order: $PQRLEARN_DATA, then the user's cache."""
+    """Folders to search, in order: $PQRLEARN_DATA, then the user's cache."""
     return [root / folder for root in _roots() for folder in folders]
 
 
@@ -48,21 +48,21 @@ def _roots() -> list[Path]:
     return [*([Path(chosen)] if chosen else []), Path(cache) / "pqrlearn"]
 
 
-def fetch(download: Download, home: Path, watch: Watch | None = None) -> None:
-    """Puts a download in its place; when anything goes wrong nothing is left behind."""
+def fetch(download: Download, home: Path, watch: OnProgress | None = None) -> None:
+    """Downloads a file to its target; on failure nothing is left behind."""
     target = home / download.target
     try:
         home.parent.mkdir(parents=True, exist_ok=True)
-        with room_beside(home) as room:
-            whole = _downloaded(download, room, watch)
+        with temporary_folder(home) as folder:
+            path = _download(download, folder, watch)
             if download.folder is not None:
-                whole = _unpacked(whole, download, room, watch)
-            _move(whole, target)
+                path = _unpack(path, download, folder, watch)
+            _move(path, target)
     except OSError as error:
-        raise unwritable(target, error) from error
+        raise write_error(target, error) from error
 
 
-def _downloaded(download: Download, room: Path, watch: Watch | None) -> Path:
+def _download(download: Download, folder: Path, watch: OnProgress | None) -> Path:
     try:
         import pooch
         import requests
@@ -75,26 +75,26 @@ def _downloaded(download: Download, room: Path, watch: Watch | None) -> Path:
             download.url,
             known_hash=download.checksum,
             fname=PurePosixPath(download.url).name,
-            path=room,
+            path=folder,
             downloader=pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT_SECONDS),
         )
     except requests.RequestException as error:
-        raise PqrError(f"{download.url}: {_what_happened(error)}; nothing was kept") from error
+        raise PqrError(f"{download.url}: {_reason(error)}; nothing was kept") from error
     except ValueError:
         raise DataError(
-            f"{download.url}: the checksum is not {download.checksum}: the file was damaged on its "
-            "way or has changed; nothing was kept"
+            f"{download.url}: the checksum is not {download.checksum}: the download was damaged "
+            "or the file has changed; nothing was kept"
         ) from None
     return Path(path)
 
 
-def _what_happened(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     import requests
 
     if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"the server answers {error.response.status_code} {error.response.reason}"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):
-        return "the download broke off"
+        return "the download was interrupted"
     if isinstance(error, requests.Timeout):
         return f"no answer within {TIMEOUT_SECONDS} seconds"
     if isinstance(error, requests.ConnectionError):
@@ -103,9 +103,9 @@ def _what_happened(error: Exception) -> str:
 
 
 class _Bar:
-    """What pooch asks of a progress bar."""
+    """The interface of a progress bar for pooch."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: OnProgress) -> None:
         self._watch, self._done, self.total = watch, 0, 0
 
     def update(self, size: int) -> None:
@@ -119,26 +119,26 @@ class _Bar:
         pass
 
 
-def _unpacked(archive: Path, download: Download, room: Path, watch: Watch | None) -> Path:
-    """The files that stand directly in the wanted folder of an archive; nothing else is taken."""
-    whole = room / "unpacked"
-    whole.mkdir()
+def _unpack(archive: Path, download: Download, folder: Path, watch: OnProgress | None) -> Path:
+    """Extracts the files that are directly in `download.folder` of an archive, and nothing else."""
+    unpacked = folder / "unpacked"
+    unpacked.mkdir()
     size = archive.stat().st_size
     try:
         with archive.open("rb") as raw:
             for name, file in _entries(raw):
                 if str(name.parent) != download.folder:
                     continue
-                with open(whole / name.name, "wb") as out:
+                with open(unpacked / name.name, "wb") as out:
                     while block := file.read(_BLOCK_BYTES):
                         out.write(block)
                         if watch is not None:
                             watch(raw.tell(), raw.tell() / size)
     except _BROKEN as error:
-        raise DataError(f"{download.url}: not a whole archive ({error})") from error
-    if not any(whole.iterdir()):
+        raise DataError(f"{download.url}: not a complete archive ({error})") from error
+    if not any(unpacked.iterdir()):
         raise DataError(f"{download.url}: the archive has no files in {download.folder}/")
-    return whole
+    return unpacked
 
 
 def _entries(raw: IO[bytes]) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
@@ -158,12 +158,12 @@ def _entries(raw: IO[bytes]) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
                 yield PurePosixPath(member.name), content
 
 
-def _move(whole: Path, target: Path) -> None:
-    """In one step, after all of it is on the disk."""
-    for path in [*whole.iterdir(), whole] if whole.is_dir() else [whole]:
-        sync(path)
+def _move(path: Path, target: Path) -> None:
+    """Moves atomically, after everything is on disk."""
+    for part in [*path.iterdir(), path] if path.is_dir() else [path]:
+        sync(part)
     if target.is_dir() and any(target.iterdir()):
         raise PqrError(f"{target}: a folder with other files is in the way; move it aside")
     target.parent.mkdir(exist_ok=True)
-    os.replace(whole, target)
+    os.replace(path, target)
     sync(target.parent)

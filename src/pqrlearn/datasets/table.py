@@ -1,7 +1,7 @@
-"""Text tables become Batches: one line is one row, and a cell stands for a feature by name.
+"""Batches from text tables: one line is one row, and a cell names a feature.
 
-Lines are taken in large pieces and worked on column by column. What a cell means is found once and
-remembered, so checking and naming it costs little, and no list is made per row.
+Lines are processed in large pieces, column by column. The meaning of a cell is computed once and
+cached, so checks and names are cheap, and no list is built per row.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ import numpy as np
 import numpy.typing as npt
 
 from pqrlearn.errors import RowError
-from pqrlearn.names import Column, Names
+from pqrlearn.names import Coded, Names
 from pqrlearn.readers import Source, batch_of
 from pqrlearn.readers.source import whole_lines
 from pqrlearn.rows import Batch
 
 CHUNK_BYTES = 1 << 22
-REMEMBERED = 1 << 17
-"""How many cells a column remembers before it starts anew: ids are many, and most are rare."""
+CACHED_CELLS = 1 << 17
+"""How many cells a column caches before it is cleared: there are many ids, most of them rare."""
 
 Label = Callable[[str], float]
 Field = Callable[[str], str]
-"""The name of the feature that a cell stands for, empty when it stands for none.
+"""The name of the feature of a cell, empty for no feature.
 
-Label and Field raise a ValueError that says what is wrong with a cell.
+A Label or Field raises ValueError with a message about the cell.
 """
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The cells of some lines, column by column; `line` is the first one's number."""
+    """The cells of some lines, column by column; `line` is the number of the first."""
 
     cells: Sequence[Sequence[str]]
     path: str
@@ -56,7 +56,7 @@ def read_columns(
     encoding: str = "ascii",
     header: str | None = None,
 ) -> Iterator[Columns]:
-    """All lines in order; RowError at one that has more or fewer cells, after those before it."""
+    """All lines in order; RowError at a line with a wrong number of cells."""
     line = 1
     for _, text in whole_lines(source, CHUNK_BYTES):
         lines = _decoded(bytes(text), encoding, source.name, line)
@@ -93,10 +93,10 @@ def _check_header(line: str, header: str, path: str) -> None:
 
 
 class Rows:
-    """Turns the tables of one file into Batches, and gives new names the next free index.
+    """Turns the tables of one file into Batches; new names get the next free index.
 
-    `label` and `fields` say what the cells of a column mean; a column may have several fields.
-    Columns in `digits` are no features, but must hold digits.
+    `label` and `fields` convert the cells of a column; a column may have several fields. Columns in
+    `digits` are not features, but must contain digits.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Rows:
         self._fields = [_Meaning(column, field) for column, field in fields]
 
     def batch(self, table: Columns) -> Batch:
-        """Indices follow the order in which names appear in the file, wherever it is cut."""
+        """Names are numbered in the order in which they appear in the file."""
         self._check_digits(table)
         meanings = [self._label, *self._fields]
         cells = {at: _Cells.of(table.cells[at]) for at in {m.column for m in meanings}}
@@ -121,7 +121,7 @@ class Rows:
             raise table.wrong(row, message)
         labels = np.array(self._label.of(cells[self._label.column]), np.float64)
         return batch_of(
-            [Column(m.of(cells[m.column]), cells[m.column].codes) for m in self._fields],
+            [Coded(m.of(cells[m.column]), cells[m.column].codes) for m in self._fields],
             self._names,
             labels[cells[self._label.column].codes],
             lines=np.arange(table.line, table.line + len(table)),
@@ -138,7 +138,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class _Cells:
-    """A column by its different cells, in the order in which they appear."""
+    """The distinct cells of a column in order of appearance, and the code of each cell."""
 
     distinct: list[str]
     codes: npt.NDArray[np.int32]
@@ -151,15 +151,15 @@ class _Cells:
 
 
 class _Meaning:
-    """What the cells of a column stand for; remembers those that it has seen."""
+    """Converts the cells of a column; caches what it has converted."""
 
     def __init__(self, column: int, meaning: Callable[[str], Any]) -> None:
         self.column, self._meaning = column, meaning
         self._known: dict[str, Any] = {}
 
     def learn(self, cells: _Cells, at: int) -> tuple[int, int, str] | None:
-        """Finds out about cells that are not known; the first bad one is row, `at` and message."""
-        if len(self._known) > REMEMBERED:
+        """Converts new cells; returns row, `at` and message of the first bad one."""
+        if len(self._known) > CACHED_CELLS:
             self._known.clear()
         for code, cell in enumerate(cells.distinct):
             if cell not in self._known:
@@ -173,11 +173,11 @@ class _Meaning:
         return [self._known[cell] for cell in cells.distinct]
 
 
-# Cells that several tables have.
+# Fields of several tables.
 
 
 def matching(name: str, pattern: str, expected: str) -> Field:
-    """Cells of one form, as the feature `name=cell`."""
+    """The feature `name=cell`, for cells that match a pattern."""
     form = re.compile(pattern)
 
     def field(cell: str) -> str:
@@ -193,7 +193,7 @@ def whole(name: str) -> Field:
 
 
 def optional(field: Field) -> Field:
-    """Cells that may be empty."""
+    """A field whose cells may be empty."""
     return lambda cell: field(cell) if cell else ""
 
 
@@ -204,5 +204,5 @@ def click(cell: str) -> float:
 
 
 def shown(cell: str) -> str:
-    """A cell for a message: short, and safe on a terminal."""
+    """A cell for a message: short, and safe to print."""
     return ascii(cell) if len(cell) <= 20 else f"{cell[:20]!a}..."

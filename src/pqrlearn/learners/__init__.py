@@ -8,7 +8,7 @@ from pqrlearn import modelfile
 from pqrlearn.errors import NotAModel
 from pqrlearn.learners.auto import Auto
 from pqrlearn.learners.base import Learner
-from pqrlearn.learners.build import LEARNERS, make
+from pqrlearn.learners.build import LEARNERS, check_settings, make, settings_of
 from pqrlearn.learners.ccfm import CCFM
 from pqrlearn.learners.cfm import CFM
 from pqrlearn.learners.difacto import DiFacto
@@ -30,16 +30,18 @@ __all__ = [
     "Learner",
     "Mixture",
     "State",
+    "check_settings",
     "from_bytes",
     "load",
     "make",
+    "settings_of",
 ]
 
 _KINDS: dict[str, type[Learner]] = {**LEARNERS, Mixture.kind: Mixture}
 
 
 def load(path: str | os.PathLike[str]) -> Learner:
-    """The model saved at `path`, whichever it is, ready to predict or to go on learning."""
+    """The model saved at `path`, of any kind, ready to predict or to continue learning."""
     kind, settings, tensors = modelfile.read(path)
     if kind not in _KINDS:
         raise NotAModel(f"{path}: a {kind} file, not a model written by pqr train")

@@ -123,7 +123,7 @@ class Auto(NativeLearner):
             raise KeyError(f"auto has no block {block!r}, only {', '.join(self.blocks)}")
         if block == "bias":
             return _NO_FEATURES, np.array([self._model.bias_weight])
-        with self._still():
+        with self._paused():
             features, *_, pairs, _ = self._model.state()
             weights = self._model.weights(block)
         if block == "linear":

@@ -1,4 +1,4 @@
-"""The contract of every Learner. tests/contract.py runs its checks on each of them."""
+"""The interface of every Learner. tests/contract.py has the checks that all of them pass."""
 
 from __future__ import annotations
 
@@ -13,51 +13,68 @@ import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
 from pqrlearn.errors import Corrupt, HyperError, NotAModel, RefusedRow, RowError
+from pqrlearn.frames import is_frame
+from pqrlearn.learners import frames
 from pqrlearn.learners.state import State
 from pqrlearn.loss import LossName
 from pqrlearn.rows import Batch, FloatArray
+from pqrlearn.schema import Schema
 from pqrlearn.separation import add_names, name_tensors, names_from
 
 Features = dict[Any, Any]
-"""One row by name: a string value is the feature `key=value`, a number is the feature `key` with
+"""One row as a dict: a string value is the feature `key=value`, a number is the feature `key` with
 that value (an integer key is an index), None is absent."""
 
 RowsLike = Any
-"""A Batch, a SciPy CSR matrix, or a sequence of dicts."""
+"""A Batch, a frame (whatever speaks the Arrow C stream: pandas, polars, pyarrow, DuckDB, ...), a
+NumPy array, a SciPy CSR matrix, or a sequence of dicts."""
 
 
 class Learner(ABC):
-    """Whatever learns and predicts, one row at a time.
+    """A model that learns and predicts, one row at a time.
 
-    A Learner only learns: it never counts, splits or shuffles. The same rows in the same order
-    give the same bits, however they are cut into batches.
+    A Learner never counts, splits or shuffles rows. The same rows in the same order give the same
+    bits, however they are cut into batches.
     """
 
     kind: ClassVar[str]
     blocks: tuple[str, ...]
     loss: LossName
     progress: Any = None
-    """Of the checkpoint it was loaded from: how far that run had come."""
-    schema: Any = None
-    """What the columns are of the table it learns from, as JSON has it; saved with the model."""
+    """If it was loaded from a checkpoint: how far that run had come."""
+    run: Any = None
+    """What the run of `pqrlearn.train` showed: a Pass."""
+    _schema: Schema | None = None
+    _records: Any = None
+
+    @property
+    def schema(self) -> Schema | None:
+        """What the columns are of the tables it learns from; saved with the model.
+
+        Dicts are then rows of such a table: the schema says what their values are.
+        """
+        return self._schema
+
+    @schema.setter
+    def schema(self, schema: Schema | None) -> None:
+        self._schema = None if schema is None else Schema.of(schema)
 
     # -- learning and predicting ------------------------------------------------
 
     @abstractmethod
     def learn_one(self, x: Features, y: float, weight: float = 1.0) -> float:
-        """Predicts `x`, then learns that its label is `y`; returns the prediction."""
+        """Predicts `x`, then learns its label `y`; returns the prediction."""
 
     @abstractmethod
     def margin_one(self, x: Features) -> float:
         """The raw score of one row."""
 
     def learn_margins(self, batch: Batch) -> FloatArray:
-        """`learn_many` that returns margins.
+        """Like `learn_many`, but returns margins.
 
         Labels and weights are checked before the first row is learned. A row whose values are too
-        large is a RefusedRow when its turn comes, after the rows before it have been learned.
-        Names that come with the batch are added to the model's, also those of rows that teach
-        nothing: their numbers are taken.
+        large raises RefusedRow after the rows before it have been learned. New names of the batch
+        are added to the model's, including those of rows with weight 0, so that numbers are unique.
         """
         if batch.new_names is not None:
             try:
@@ -71,24 +88,26 @@ class Learner(ABC):
     def _learn_batch(self, batch: Batch) -> FloatArray: ...
 
     def prepared(self, batch: Batch) -> Batch:
-        """The same rows, with what can be done before their turn done, by any thread."""
+        """The same rows, prepared as far as possible without the model's state; thread-safe."""
         return batch
 
     @abstractmethod
     def batch_margins(self, batch: Batch) -> FloatArray:
-        """`margin_many` of a Batch."""
+        """`margin_many` for a Batch."""
 
     def predict_one(self, x: Features) -> float:
         return float(self._linked(np.array([self.margin_one(x)]))[0])
 
     def learn_many(self, X: RowsLike, y: Any = None, weights: Any = None) -> FloatArray:
-        """`learn_one` for each row; returns the prediction made before each was learned."""
+        """`learn_one` for each row; returns the predictions made before each was learned."""
         if _are_dicts(X):
             return self._learn_dicts(X, y, weights)
+        if is_frame(X):
+            return self._linked(frames.learn_frame(self, X, y, weights))
         return self._linked(self.learn_margins(as_batch(X, y, weights)))
 
     def predict_many(self, X: RowsLike) -> FloatArray:
-        if _are_dicts(X):
+        if _are_dicts(X) or is_frame(X):
             return self._linked(self.margin_many(X))
         return self._batch_predictions(as_batch(X))
 
@@ -96,13 +115,15 @@ class Learner(ABC):
         return self._linked(self.batch_margins(batch))
 
     def margin_many(self, X: RowsLike) -> FloatArray:
-        """The raw scores; predictions are their link."""
+        """The raw scores; the predictions are link(margin)."""
         if _are_dicts(X):
             return _each(X, self.margin_one)
+        if is_frame(X):
+            return frames.predict_frame(self, X)
         return self.batch_margins(as_batch(X))
 
     def _linked(self, margins: FloatArray) -> FloatArray:
-        """Turns margins that nobody else holds into predictions, where they are."""
+        """Turns margins into predictions in place."""
         _core.link(self.loss, margins)
         return margins
 
@@ -118,7 +139,7 @@ class Learner(ABC):
         triples = list(zip(X, labels.tolist(), amounts.tolist(), strict=True))
         return _each(triples, lambda triple: self.learn_one(*triple))
 
-    # -- looking into -----------------------------------------------------------
+    # -- inspecting -------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -128,20 +149,20 @@ class Learner(ABC):
     @property
     @abstractmethod
     def names(self) -> _core.Names:
-        """What its features are called."""
+        """The names of its features."""
 
     @property
     @abstractmethod
     def next_feature(self) -> int:
-        """The number behind those of all features that it has learned."""
+        """One more than the largest index of a feature that it has learned."""
 
     def use_names(self, names: _core.Names) -> None:
-        """Gives features their names, copied; before learning, so that no name is given twice."""
+        """Sets the names of features, copied. To be called before learning."""
         self._share_names(names.copy())
 
     @abstractmethod
     def _share_names(self, names: _core.Names) -> None:
-        """The same, not copied: whoever has them too adds to them."""
+        """The same without a copy: the dictionary is shared."""
 
     @abstractmethod
     def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
@@ -152,24 +173,24 @@ class Learner(ABC):
         return {block: int(np.count_nonzero(self.weights(block)[1])) for block in self.blocks}
 
     def strengths(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
-        """What of a block a person wants to see: its features, and one number for each."""
+        """The features of a block and one number for each, for display."""
         return self.weights(block)
 
     def name_of(self, feature: int) -> str:
-        """What a person calls the feature: its name, or its number where it has none."""
+        """The name of a feature, or its number if it has none."""
         return self.names.name(feature) or str(feature)
 
     # -- saving -----------------------------------------------------------------
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Everything but the tensors that a loaded model needs to go on exactly."""
+        """Everything but the tensors that a loaded model needs to continue exactly."""
 
     @abstractmethod
     def _tensors(self) -> modelfile.Tensors: ...
 
     def _tensors_in_parts(self) -> tuple[modelfile.Tensors, modelfile.InParts]:
-        """The same, where large ones may be made while they are written."""
+        """The same; large tensors may be computed while they are written."""
         return self._tensors(), modelfile.NO_PARTS
 
     @classmethod
@@ -177,11 +198,11 @@ class Learner(ABC):
     def _restored(
         cls, settings: dict[str, Any], tensors: modelfile.Tensors, names: _core.Names
     ) -> Self:
-        """The inverse, which takes the names over; KeyError, ValueError or TypeError if the parts
-        do not fit."""
+        """The inverse, which takes ownership of the names; KeyError, ValueError or TypeError if the
+        parts are invalid."""
 
     def state(self) -> State:
-        """A copy of everything it has learned, and its settings.
+        """A copy of its settings and of everything it has learned.
 
         >>> from pqrlearn import LR
         >>> model = LR()
@@ -192,29 +213,29 @@ class Learner(ABC):
         >>> LR.from_state(state).to_bytes() == model.to_bytes()
         True
         """
-        with self._still():
+        with self._paused():
             return State(self.kind, self._all_settings(), self._tensors(), self.names.copy())
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """The Learner that `state` describes; HyperError if its parts do not fit together."""
+        """The Learner with this state; HyperError if its parts are inconsistent."""
         if state.kind != cls.kind:
             raise HyperError(f"a state of {state.kind}, not of {cls.kind}")
         settings = dict(state.settings)
         schema = settings.pop("schema", None)
         try:
             model = cls._restored(settings, state.arrays, state.names.copy())
-            model.schema = schema
+            model.schema = None if schema is None else Schema.from_json(schema)
             return model
         except (KeyError, ValueError, TypeError) as error:
-            raise HyperError(f"a state of {cls.kind} that does not fit together: {error}") from None
+            raise HyperError(f"an inconsistent state of {cls.kind}: {error}") from None
 
     def save(self, path: str | os.PathLike[str], *, progress: dict[str, Any] | None = None) -> None:
-        """Writes the model beside `path`, then moves it there.
+        """Writes the model to `path`, atomically.
 
-        With `progress`, how far a run has come, the file is a checkpoint.
+        With the `progress` of a run the file is a checkpoint.
         """
-        with self._still():
+        with self._paused():
             settings = self._all_settings() | ({} if progress is None else {"progress": progress})
             tensors, in_parts = self._tensors_in_parts()
             tensors |= name_tensors(self.names)
@@ -227,15 +248,16 @@ class Learner(ABC):
         )
 
     def _all_settings(self) -> dict[str, Any]:
-        return self.settings() | ({} if self.schema is None else {"schema": self.schema})
+        schema = {} if self.schema is None else {"schema": self.schema.to_json()}
+        return self.settings() | schema
 
-    def _still(self) -> AbstractContextManager[None]:
-        """As long as it lasts nothing is learned, so that all that is read fits together."""
+    def _paused(self) -> AbstractContextManager[None]:
+        """Blocks learning, so that everything read inside the block is consistent."""
         return nullcontext()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The model saved at `path`, ready to go on learning with no settings given."""
+        """The model saved at `path`, ready to continue learning with its settings."""
         return cls._from_parts(str(path), *modelfile.read(path))
 
     @classmethod
@@ -251,7 +273,8 @@ class Learner(ABC):
         progress, schema = settings.pop("progress", None), settings.pop("schema", None)
         try:
             model = cls._restored(settings, tensors, names_from(tensors))
-            model.progress, model.schema = progress, schema
+            model.progress = progress
+            model.schema = None if schema is None else Schema.from_json(schema)
             return model
         except (KeyError, ValueError, TypeError) as error:
             raise Corrupt(f"{name}: a damaged {kind} model ({error})") from None
@@ -270,14 +293,14 @@ class NativeLearner(Learner):
     """A Learner whose loop is native.
 
     One thread may learn while others predict, save or copy: they see the model between two rows,
-    never half of a row. Learning waits while the model is saved or copied.
+    never in the middle of one. Learning waits while the model is saved or copied.
     """
 
     _model: Any
-    """Of the native core: all of them offer the same calls."""
+    """The native model; all kinds have the same interface."""
 
     @contextmanager
-    def _still(self) -> Iterator[None]:
+    def _paused(self) -> Iterator[None]:
         self._model.hold()
         try:
             yield
@@ -285,6 +308,8 @@ class NativeLearner(Learner):
             self._model.release()
 
     def learn_one(self, x: Features, y: float, weight: float = 1.0) -> float:
+        if self._schema is not None:
+            return frames.learn_record(self, x, y, weight)
         try:
             prediction: float = self._model.learn_dict(x, y, weight)
             return prediction
@@ -292,6 +317,8 @@ class NativeLearner(Learner):
             raise RowError(_without_row(error)) from None
 
     def predict_one(self, x: Features) -> float:
+        if self._schema is not None:
+            return super().predict_one(x)
         try:
             prediction: float = self._model.predict_dict(x)
             return prediction
@@ -299,6 +326,8 @@ class NativeLearner(Learner):
             raise RowError(_without_row(error)) from None
 
     def margin_one(self, x: Features) -> float:
+        if self._schema is not None:
+            return frames.record_margin(self, x)
         try:
             margin: float = self._model.margin_dict(x)
             return margin
@@ -311,7 +340,7 @@ class NativeLearner(Learner):
 
     def _batch_predictions(self, batch: Batch) -> FloatArray:
         predictions: FloatArray = self._model.predict(batch.indptr, batch.indices, batch.values)
-        complete = len(predictions) == len(batch)  # else its margins say why not
+        complete = len(predictions) == len(batch)  # otherwise computing margins raises the error
         return predictions if complete else super()._batch_predictions(batch)
 
     def _learn_batch(self, batch: Batch) -> FloatArray:
@@ -356,7 +385,8 @@ def as_batch(X: RowsLike, y: Any = None, weights: Any = None) -> Batch:
     if hasattr(X, "tocsr"):
         return Batch.from_csr(X.tocsr(), y, weights)
     raise TypeError(
-        f"rows must be a Batch, a SciPy sparse matrix or a list of dicts, not {type(X).__name__}"
+        "rows must be a Batch, a frame, an array, a SciPy sparse matrix or a list of dicts, "
+        f"not {type(X).__name__}"
     )
 
 
@@ -365,7 +395,7 @@ def _are_dicts(X: RowsLike) -> bool:
 
 
 def _each(rows: Sequence[Any], call: Callable[[Any], float]) -> FloatArray:
-    """What the call gives for each row; an error names the row."""
+    """The result of the call for each row; an error names the row."""
     found = np.empty(len(rows))
     for at, row in enumerate(rows):
         try:
@@ -389,13 +419,13 @@ def _complete(margins: FloatArray, batch: Batch) -> FloatArray:
     head = "" if batch.lines is not None else f"row {row}: "
     at = {"path": batch.source, "line": line, "byte": None if line is None else 1}
     error = RefusedRow(head + _core.TOO_LARGE, **at)  # type: ignore[arg-type]
-    alone = batch.part(row, row + 1).take(np.array([0]))  # a copy: a part would keep all others
+    alone = batch.part(row, row + 1).take(np.array([0]))  # a copy: a part keeps the batch alive
     error.row, error.alone, error.margins = row, alone, margins
     raise error
 
 
 def _located(error: ValueError, batch: Batch) -> RowError:
-    """The core counts rows within the batch; a person counts lines of the file."""
+    """The error of the core, with the line of the file instead of the row of the batch."""
     head, _, message = str(error).partition(": ")
     if batch.lines is None or not head.startswith("row "):
         return RowError(str(error))

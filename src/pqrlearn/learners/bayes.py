@@ -1,6 +1,6 @@
-"""Bayes over predictions, with a guarantee. It knows no model: margins come in, one goes out.
+"""Bayesian mixing of predictions, with a regret bound. It takes margins and knows no models.
 
-With u_k the prediction of learner k of N, and L_k its loss so far, each times the row's weight ω:
+With u_k the prediction of learner k of N, and L_k its loss so far, weighted by row weights ω:
 
     π_k ∝ exp(-η L_k)        B = Σ π_k u_k
 
@@ -9,13 +9,13 @@ With u_k the prediction of learner k of N, and L_k its loss so far, each times t
 
 ω_max is the largest weight so far, at least 1. Probabilities are clipped to [1e-7, 1 - 1e-7]. The
 squared loss is (u - y)²; R is the width of the range of labels so far, to which predictions are
-clipped; before the first label they are 0. A label outside of the range counts for the posterior
+clipped; before the first label they are 0. For the posterior, a label outside of the range counts
 as the nearest one inside; then the range widens, which costs ω_max R² in total. A row that raises
-ω_max was predicted with an η too large for it: what it lost beyond the growth of
-Φ(η) = -1/η ln (Σ exp(-η L_k) / N) is its excess. tests/mixture_oracle.py has the proofs.
+ω_max was predicted with an η too large for it: its loss beyond the growth of
+Φ(η) = -1/η ln (Σ exp(-η L_k) / N) is the excess. tests/mixture_oracle.py has the proofs.
 
-A learner may have no prediction of a row (NaN). Then B is that of the others, and the row costs it
-what it costs B, which leaves all of this as it is.
+A learner may have no prediction for a row (NaN). Then B is that of the others, and that learner's
+loss is the loss of B, which keeps the bounds.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ from pqrlearn import _core
 from pqrlearn.rows import FloatArray
 
 EDGE: Final = 1e-7
-"""Probabilities stay this far from 0 and 1."""
+"""Probabilities are clipped to this distance from 0 and 1."""
 LARGEST: Final = 1e100
-"""Of labels: no learner takes larger ones."""
+"""The largest label that any learner accepts."""
 
 
 class Bayes(ABC):
-    """What N learners and their mixture have lost.
+    """The total losses of N learners and of their mixture.
 
-    `lost` and `own` are losses on the real labels; `counted` is what the posterior has seen.
+    `lost` (learners) and `own` (mixture) are losses on the real labels; `counted` are the learners'
+    losses on the clipped labels, which the posterior is computed from.
     """
 
     def __init__(self, size: int) -> None:
@@ -49,8 +50,8 @@ class Bayes(ABC):
         self.low, self.high = math.inf, -math.inf
 
     def posterior(self) -> FloatArray:
-        heights = np.exp(self.eta * (self.counted.min() - self.counted))
-        shares: FloatArray = heights / heights.sum()
+        likelihoods = np.exp(self.eta * (self.counted.min() - self.counted))
+        shares: FloatArray = likelihoods / likelihoods.sum()
         return shares
 
     def regret(self) -> float:
@@ -65,15 +66,15 @@ class Bayes(ABC):
         return float(_inverse(self._price(self._width(), self.largest)))
 
     def mixed(self, margins: FloatArray) -> FloatArray:
-        """The margins of B, from N margins of each row."""
+        """The margins of B, from N margins per row."""
         values = self._values(margins, np.float64(self.low), np.float64(self.high))
         return self._margins(_mean(self.counted[:, None], self.eta, values))
 
     def learn(self, margins: FloatArray, labels: FloatArray, weights: Any) -> FloatArray:
         """`mixed` of each row before it is learned.
 
-        A row that some learner does not predict is learned by itself: what it costs that learner
-        is known only after mixing.
+        A row that some learner does not predict is processed alone: the loss of that learner is
+        known only after mixing.
         """
         alone = np.flatnonzero(np.isnan(margins).any(axis=0)).tolist()
         ends = sorted({0, margins.shape[1], *alone, *(row + 1 for row in alone)})
@@ -87,13 +88,13 @@ class Bayes(ABC):
     def _learn_run(
         self, margins: FloatArray, labels: FloatArray, weights: FloatArray
     ) -> FloatArray:
-        """All rows at once; every sum runs in the order of rows, so that cuts do not show."""
-        taught = weights > 0
-        low = _running(np.minimum, self.low, np.where(taught, labels, math.inf))
-        high = _running(np.maximum, self.high, np.where(taught, labels, -math.inf))
+        """All rows at once; sums run in the order of rows, so results do not depend on cuts."""
+        learned = weights > 0
+        low = _running(np.minimum, self.low, np.where(learned, labels, math.inf))
+        high = _running(np.maximum, self.high, np.where(learned, labels, -math.inf))
         largest = _running(np.maximum, self.largest, weights)
         values = self._values(margins, low[:-1], high[:-1])
-        real = np.where(taught, labels, 0.0)
+        real = np.where(learned, labels, 0.0)
         seen = self._nearest(real, low[:-1], high[:-1])
         counted = _running(np.add, self.counted, weights * self._loss(values, seen))
         eta = _inverse(self._price(_width(low[:-1], high[:-1]), largest[:-1]))
@@ -122,48 +123,48 @@ class Bayes(ABC):
         }
 
     def restore(self, losses: FloatArray, scalars: FloatArray) -> Self:
-        """The inverse; ValueError if they are not what learning leaves."""
+        """The inverse; ValueError if the state is invalid."""
         if losses.shape != (len(self.lost), 2) or scalars.shape != (5,):
-            raise ValueError("the losses do not fit the learners")
+            raise ValueError("the number of losses is not that of the learners")
         own, excess, largest, low, high = scalars.tolist()
         sums = [own, excess, *losses.ravel().tolist()]
         if not all(0 <= loss < math.inf for loss in sums) or not 1 <= largest < math.inf:
             raise ValueError("a loss or the largest weight is out of range")
         if not (-LARGEST <= low <= high <= LARGEST or (low, high) == (math.inf, -math.inf)):
-            raise ValueError("the range of labels is none")
+            raise ValueError("the range of labels is invalid")
         self.counted, self.lost = losses.T.copy()
         self.own, self.excess, self.largest, self.low, self.high = own, excess, largest, low, high
         return self
 
-    # -- what a loss is to it -----------------------------------------------------
+    # -- what depends on the loss ---------------------------------------------------
 
     def _width(self) -> FloatArray:
         return _width(np.float64(self.low), np.float64(self.high))
 
     @abstractmethod
     def _price(self, width: Any, largest: Any) -> FloatArray:
-        """1 / η; 0 where nothing can be lost by mixing."""
+        """1 / η; 0 if mixing cannot lose anything."""
 
     def _widenings(self) -> float:
         return 0.0
 
     @abstractmethod
     def _values(self, margins: FloatArray, low: Any, high: Any) -> FloatArray:
-        """Predictions, clipped; in new memory."""
+        """Clipped predictions, as a new array."""
 
     @abstractmethod
     def _margins(self, values: FloatArray) -> FloatArray: ...
 
     @abstractmethod
     def _nearest(self, labels: FloatArray, low: Any, high: Any) -> FloatArray:
-        """The labels that the posterior sees."""
+        """Labels clipped to the range, for the posterior."""
 
     @abstractmethod
     def _loss(self, values: FloatArray, labels: FloatArray) -> FloatArray: ...
 
 
 class LogBayes(Bayes):
-    """Predictions are probabilities, labels 0 and 1."""
+    """Predictions are probabilities, labels are 0 and 1."""
 
     def _price(self, width: Any, largest: Any) -> FloatArray:
         return np.asarray(largest, np.float64)
@@ -208,11 +209,11 @@ class SquaredBayes(Bayes):
 
 
 BAYES: Final[dict[str, type[Bayes]]] = {"logistic": LogBayes, "squared": SquaredBayes}
-"""By loss: of the others no bound is known."""
+"""By loss. For other losses no bound is known."""
 
 
 def _running(what: np.ufunc, start: Any, rows: FloatArray) -> FloatArray:
-    """The start, and the result after each row."""
+    """The start, and the accumulated result after each row."""
     first = np.broadcast_to(np.asarray(start, np.float64)[..., None], (*rows.shape[:-1], 1))
     found: FloatArray = what.accumulate(np.concatenate([first, rows], axis=-1), axis=-1)
     return found
@@ -228,13 +229,13 @@ def _inverse(price: FloatArray) -> FloatArray:
 
 
 def _mean(losses: FloatArray, eta: Any, values: FloatArray) -> FloatArray:
-    """Σ π_k u_k over the learners that predict a row, one after the other: no sum of NumPy's, whose
-    order depends on shapes."""
-    awake = ~np.isnan(values)
-    least = np.where(awake, losses, math.inf).min(axis=0)
-    heights = np.where(awake, np.exp(np.minimum(0.0, eta * (least - losses))), 0.0)
-    products = heights * np.where(awake, values, 0.0)
-    mean: FloatArray = sum(products) / sum(heights)
+    """Σ π_k u_k over the learners that predict a row, in order: the order of a NumPy sum depends on
+    shapes."""
+    known = ~np.isnan(values)
+    least = np.where(known, losses, math.inf).min(axis=0)
+    likelihoods = np.where(known, np.exp(np.minimum(0.0, eta * (least - losses))), 0.0)
+    products = likelihoods * np.where(known, values, 0.0)
+    mean: FloatArray = sum(products) / sum(likelihoods)
     return mean
 
 

@@ -1,17 +1,18 @@
-"""A learner from flat settings, under the names that pqr train gives its options.
+"""A learner from flat settings, and back.
 
 The command line, tuning and the paper's protocol all describe a learner this way: by its kind and
-by the settings that differ from its defaults.
+by the settings that differ from its defaults, under the names of the command's options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, cast
 
 from pqrlearn import hyper
-from pqrlearn.errors import HyperError
+from pqrlearn.errors import HyperError, SettingsConflict
+from pqrlearn.hyper import Settings
 from pqrlearn.learners.auto import Auto
 from pqrlearn.learners.base import Learner
 from pqrlearn.learners.ccfm import CCFM
@@ -24,8 +25,6 @@ from pqrlearn.separation import Separation
 LEARNERS: dict[str, type[Learner]] = {
     learner.kind: learner for learner in (Auto, PQR, LR, QR, FM, DiFacto, CFM, CCFM)
 }
-BALL = tuple(field.name for field in fields(hyper.NuclearBall))
-SPECTRAL = ("cfm", "ccfm")
 _OWN: dict[str, tuple[str, ...]] = {
     "auto": ("memory",),
     "pqr": ("interaction_scale", "bias"),
@@ -36,38 +35,52 @@ _OWN: dict[str, tuple[str, ...]] = {
     "cfm": ("bias",),
     "ccfm": (),
 }
+_BALL = tuple(field.name for field in fields(hyper.NuclearBall))
+_SPECTRAL = ("cfm", "ccfm")
 
 
-def make(
-    kind: str,
-    loss: str,
-    settings: Mapping[str, Any],
-    separate: Callable[[], Separation] | None = None,
-) -> Learner:
-    """A learner; `separate` is called if it needs a separation, after all else was checked.
+def make(kind: str, loss: str, settings: Settings, separation: Separation | None = None) -> Learner:
+    """A new learner. The separation is for a learner that needs one; others ignore it.
 
     >>> make("lr", "squared", {"alpha": 0.2, "l2": 1.0}).settings()["optimizer"]["alpha"]
     0.2
     """
+    arguments = check_settings(kind, settings)
+    if kind == PQR.kind:
+        arguments["separation"] = separation
+    learner: Any = LEARNERS[kind]
+    return cast(Learner, learner(loss=loss, **arguments))
+
+
+def check_settings(kind: str, settings: Settings) -> dict[str, Any]:
+    """Rejects settings that the learner does not use; the others as arguments of its class."""
     if kind not in LEARNERS:
         raise HyperError(f"model={kind!r} must be one of {', '.join(LEARNERS)}")
-    rest = dict(settings)
-    parts: dict[str, Any] = _taken(rest, _OWN[kind])
-    if kind in SPECTRAL:
-        parts["ball"] = hyper.NuclearBall(**_taken(rest, BALL))
+    rest: dict[str, Any] = {**settings}
+    arguments = _take(rest, _OWN[kind])
+    hyper.check_interaction_scale(arguments.get("interaction_scale"))
+    if kind in _SPECTRAL:
+        arguments["ball"] = hyper.NuclearBall(**_take(rest, _BALL))
     if optimizers(kind):
-        parts["optimizer"] = _optimizer(kind, rest)
-    if rest:
-        raise HyperError(f"{', '.join(rest)}: not for {kind}")
-    if kind == "pqr":
-        parts["separation"] = separate() if separate else None
-    build: Any = LEARNERS[kind]
-    learner: Learner = build(loss=loss, **parts)
-    return learner
+        arguments["optimizer"] = _take_optimizer(rest, kind)
+    for name in rest:
+        raise unused(name, kind, [other for other in LEARNERS if name in _setting_names(other)])
+    return arguments
+
+
+def settings_of(learner: Learner) -> Settings:
+    """The settings that `make` needs to build the same learner again."""
+    found = {name: getattr(learner, name) for name in _OWN[learner.kind]}
+    for part in ("ball", "optimizer"):
+        if hasattr(learner, part):
+            found |= getattr(learner, part).settings()
+    if "name" in found:
+        found["optimizer"] = found.pop("name")
+    return cast(Settings, found)
 
 
 def optimizers(kind: str) -> dict[str, type[hyper.Optimizer]]:
-    """Those that a learner can learn with, its default first."""
+    """The optimizers of a learner, its default first."""
     if kind in ("auto", "ccfm"):
         return {}
     if kind == "fm":
@@ -75,15 +88,44 @@ def optimizers(kind: str) -> dict[str, type[hyper.Optimizer]]:
     return {hyper.Ftrl.name: hyper.Ftrl} if kind in ("difacto", "cfm") else {**hyper.OPTIMIZERS}
 
 
-def _optimizer(kind: str, rest: dict[str, Any]) -> hyper.Optimizer:
-    """Takes its name and its rates out of `rest`."""
-    kinds = optimizers(kind)
-    name = rest.pop("optimizer", None) or next(iter(kinds))
-    if name not in kinds:
-        raise HyperError(f"optimizer={name!r} must be one of {', '.join(kinds)} for {kind}")
-    default = hyper.DIFACTO_FTRL if kind == "difacto" else kinds[name]()
-    return replace(default, **_taken(rest, [field.name for field in fields(default)]))
+def unused(name: str, kind: str, users: Sequence[str]) -> HyperError:
+    """The error for a setting that a learner would ignore, but `users` would not."""
+    if not users:
+        return HyperError(f"no model has a setting {name!r}")
+    reason = ": auto, the default, tunes itself" if kind == "auto" else f", not {kind}"
+    return SettingsConflict(f"{{{name}}} needs {{model}} {any_of(users)}{reason}")
 
 
-def _taken(rest: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def any_of(words: Sequence[str]) -> str:
+    """Words in a sentence: "a", "a or b", "a, b or c"."""
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _setting_names(kind: str) -> set[str]:
+    names = {*_OWN[kind], *(_BALL if kind in _SPECTRAL else ())}
+    for optimizer in optimizers(kind).values():
+        names |= {"optimizer", *_rate_names(optimizer)}
+    return names
+
+
+def _rate_names(optimizer: type[hyper.Optimizer]) -> list[str]:
+    return [field.name for field in fields(optimizer)]
+
+
+def _take_optimizer(rest: dict[str, Any], kind: str) -> hyper.Optimizer:
+    """Moves the name and the rates of the optimizer out of `rest`."""
+    known = optimizers(kind)
+    name = rest.pop("optimizer", None) or next(iter(known))
+    if name not in known:
+        raise SettingsConflict(f"{{optimizer}} {name} is not for {kind}: use {any_of([*known])}")
+    default = hyper.DIFACTO_FTRL if kind == "difacto" else known[name]()
+    optimizer = replace(default, **_take(rest, _rate_names(known[name])))
+    for rate in rest:
+        users = [other for other, its in known.items() if rate in _rate_names(its)]
+        if users:
+            raise SettingsConflict(f"{{{rate}}} needs {{optimizer}} {any_of(users)}, not {name}")
+    return optimizer
+
+
+def _take(rest: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: rest.pop(name) for name in names if name in rest}

@@ -15,9 +15,9 @@ _DEFAULT = NuclearBall()
 
 
 class CCFM(SpectralLearner):
-    """Bias, linear weights and interactions in one matrix C = [[A, w], [w', b]] of a nuclear ball.
+    """Bias, linear weights and pairs in one matrix C = [[A, w], [w', b]] in a nuclear-norm ball.
 
-    The margin is x̂'Cx̂ / 2 with x̂ = (x, 1): squares of features count, and so does half of b.
+    The margin is x̂'Cx̂ / 2 with x̂ = (x, 1), which includes squares of features and b / 2.
 
     >>> model = CCFM("squared", NuclearBall(block_rows=1))
     >>> for _ in range(100):
@@ -35,7 +35,7 @@ class CCFM(SpectralLearner):
         super().__init__(loss, ball)
 
     def _learn_linear(self, features: list[int], values: list[float], slope: float) -> None:
-        """It is in the matrix."""
+        """Nothing to do: the linear part is in the matrix."""
 
     def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
         """The features of each coordinate of a block, and its weight in the margin."""

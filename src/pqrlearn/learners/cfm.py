@@ -17,12 +17,12 @@ _BALL = NuclearBall()
 _OPTIMIZER = Ftrl()
 
 Slot = tuple[float, float, float]
-"""z and √n of FTRL-Proximal, and the weight that follows from them."""
+"""z and √n of FTRL-Proximal, and the weight computed from them."""
 START: Slot = (0.0, 0.0, 0.0)
 
 
 def step(slot: Slot, gradient: float, rates: Ftrl, l1: float) -> Slot:
-    """Algorithm 2 of the paper over one coordinate."""
+    """Algorithm 2 of the paper for one coordinate."""
     z, root, weight = slot
     grown = math.sqrt(root * root + gradient * gradient)
     z += gradient - (grown - root) / rates.alpha * weight
@@ -36,7 +36,7 @@ def weight_of(z: float, root: float, rates: Ftrl, l1: float) -> float:
 
 
 class CFM(SpectralLearner):
-    """A linear model with l2, plus pairs whose matrix stays in a nuclear ball.
+    """A linear model, plus pairs whose matrix stays in a nuclear-norm ball.
 
     The margin is b + w'x + Σ_{i<j} A_ij x_i x_j. FTRL-Proximal (`optimizer`) learns b and w at
     every row, conditional gradient steps learn A every `ball.block_rows` rows.
@@ -110,17 +110,17 @@ class CFM(SpectralLearner):
     ) -> Self:
         optimizer = optimizer_from(settings["optimizer"])
         if not isinstance(optimizer, Ftrl):
-            raise ValueError("the linear part of cfm is learned by ftrl")
+            raise ValueError("cfm needs the optimizer ftrl")
         ball = ball_from(settings["ball"])
         model = cls(settings["loss"], optimizer, ball, bias=settings["bias"])
         model._restore(settings, tensors, names)
         bias = modelfile.tensor(tensors, "bias", np.float64, 1)
         slots = modelfile.tensor(tensors, "linear.slots", np.float64, 2)
         if bias.shape != (2,) or slots.shape != (len(model.features), 2):
-            raise ValueError("the linear slots do not fit the features")
+            raise ValueError("the number of linear slots is not that of the features")
         whole = np.concatenate([[bias], slots])
         if not np.isfinite(whole).all() or whole[:, 1].min() < 0:
-            raise ValueError("a linear slot is not a state that learning can reach")
+            raise ValueError("invalid optimizer state in a linear slot")
         z, root = bias.tolist()
         model._bias = (z, root, weight_of(z, root, optimizer, 0.0))
         for feature, (z, root) in zip(model.features.tolist(), slots.tolist(), strict=True):

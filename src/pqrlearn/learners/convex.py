@@ -1,4 +1,4 @@
-"""What CFM and CCFM share: rows in, a step of the spectral machine every few rows, state out."""
+"""Base of CFM and CCFM: the matrix takes a step every `block_rows` rows."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from pqrlearn.loss import check_loss, loss_named
 from pqrlearn.rows import Batch, FloatArray
 
 LARGEST = 1e200
-"""Of squared gradients: beyond it the sums of a step could overflow."""
+"""Bound on sums of squared gradients: beyond it a step could overflow."""
 
-_ROWS_AT_ONCE = 1024  # of predictions
+_PREDICT_ROWS = 1024  # predicted at a time
 
 
 class SpectralLearner(NumberedLearner):
     """A Learner whose interactions are a symmetric matrix in a nuclear-norm ball.
 
-    Every row is predicted with the matrix of the last step. Rows wait, as part of the state, until
-    there are enough of them for the next.
+    Every row is predicted with the matrix of the last step. Rows are buffered, as part of the
+    state, until there are enough for the next step.
     """
 
     _augmented: ClassVar[bool]
-    """Whether position 0 is an always-on coordinate, and squares count."""
+    """Whether position 0 is a coordinate that is always 1, and squares have weights."""
 
     def __init__(self, loss: str, ball: NuclearBall) -> None:
         super().__init__()
         if not isinstance(ball, NuclearBall):
             raise HyperError(f"ball={ball!r} must be a NuclearBall")
         self.loss = check_loss(loss)
-        self._slope: Any = loss_named(loss).slope  # of numbers, as of arrays
+        self._slope: Any = loss_named(loss).slope  # also works on scalars
         self.ball = ball
         self._spectrum = Spectrum(ball, squares=self._augmented)
         self._positions: dict[int, int] = {}
@@ -48,7 +48,7 @@ class SpectralLearner(NumberedLearner):
         self._waiting: list[Entries] = []
         self._waiting_slopes: list[float] = []
 
-    # -- the linear part, if it is not in the matrix ------------------------------
+    # -- the linear part, unless it is in the matrix --------------------------------
 
     def _linear_margin(self, features: list[int], values: list[float]) -> float:
         return 0.0
@@ -60,8 +60,8 @@ class SpectralLearner(NumberedLearner):
 
     def batch_margins(self, batch: Batch) -> FloatArray:
         margins = np.empty(len(batch))
-        for start in range(0, len(batch), _ROWS_AT_ONCE):
-            stop = min(start + _ROWS_AT_ONCE, len(batch))
+        for start in range(0, len(batch), _PREDICT_ROWS):
+            stop = min(start + _PREDICT_ROWS, len(batch))
             margins[start:stop] = self._spectrum.margins(self._entries(batch, start, stop))
             for row in range(start, start if self._augmented else stop):
                 margins[row] += self._linear_margin(*_listed(batch, row))
@@ -77,8 +77,8 @@ class SpectralLearner(NumberedLearner):
         learned = np.flatnonzero(batch.weights > 0)
         done = 0
         while done < len(batch):
-            room = self._spectrum.block_rows - len(self._waiting_slopes)
-            last = int(np.searchsorted(learned, done)) + room - 1
+            missing = self._spectrum.block_rows - len(self._waiting_slopes)
+            last = int(np.searchsorted(learned, done)) + missing - 1
             stop = int(learned[last]) + 1 if last < len(learned) else len(batch)
             part = self._learn_part(batch, done, stop)
             margins[done : done + len(part)] = part
@@ -88,7 +88,7 @@ class SpectralLearner(NumberedLearner):
         return _complete(margins[:done], batch)
 
     def _learn_part(self, batch: Batch, start: int, stop: int) -> list[float]:
-        """Learns rows between two steps, then steps if it is time; stops before a bad row."""
+        """Learns rows up to the next step, then takes it if it is due; stops before a bad row."""
         entries = self._entries(batch, start, stop)
         scores = self._spectrum.margins(entries).tolist()
         reach = (entries.sums(entries.values**2) ** 2 + 1).tolist()
@@ -124,7 +124,7 @@ class SpectralLearner(NumberedLearner):
         return margins
 
     def _entries(self, batch: Batch, start: int, stop: int) -> Entries:
-        """The rows over positions; a feature never learned has position -1."""
+        """Rows in terms of positions; a feature never learned has position -1."""
         begin, end = int(batch.indptr[start]), int(batch.indptr[stop])
         find = self._positions.get
         positions = np.array(
@@ -142,7 +142,7 @@ class SpectralLearner(NumberedLearner):
         )
 
     def _wait(self, batch: Batch, start: int, stop: int, entries: Entries) -> None:
-        """Keeps the learned rows for the next step and gives new features their positions."""
+        """Buffers the learned rows for the next step and assigns positions to new features."""
         taught = np.zeros(len(entries), bool)
         taught[: stop - start] = batch.weights[start:stop] > 0
         if not taught.any():
@@ -161,7 +161,7 @@ class SpectralLearner(NumberedLearner):
         if len(features):
             self._next_feature = max(self._next_feature, int(features.max()) + 1)
 
-    # -- looking into -----------------------------------------------------------
+    # -- inspecting -------------------------------------------------------------
 
     @property
     def rows(self) -> int:
@@ -173,7 +173,7 @@ class SpectralLearner(NumberedLearner):
 
     @property
     def features(self) -> npt.NDArray[np.uint32]:
-        """Every feature learned, the earliest first."""
+        """All features learned, in the order in which they first were."""
         return np.array(list(self._positions), dtype=np.uint32)
 
     def _check_block(self, block: str) -> None:
@@ -184,7 +184,7 @@ class SpectralLearner(NumberedLearner):
         return self.features[positions - self._augmented]
 
     def _pair_weights(self) -> tuple[npt.NDArray[np.uint32], FloatArray]:
-        """Of pairs that had met by the last step; the matrix has an entry for any other, too."""
+        """Weights of the pairs that occurred in rows up to the last step."""
         low, high = self._spectrum.pairs()
         pairs = (low < high) & (low >= int(self._augmented))
         low, high = low[pairs], high[pairs]
@@ -231,7 +231,7 @@ class SpectralLearner(NumberedLearner):
             "next_feature", settings["next_feature"], least=0, most=2**32
         )
         if self._next_feature <= max(features, default=-1):
-            raise ValueError("next_feature is taken")
+            raise ValueError("next_feature is the index of a known feature")
         self._share_names(names)
         return self
 
@@ -242,11 +242,11 @@ class SpectralLearner(NumberedLearner):
         slopes = modelfile.tensor(tensors, "waiting.slopes", np.float64, 1)
         self._spectrum.rows = self._rows - len(slopes)
         if len(indptr) != len(slopes) + 1 or len(slopes) >= self._spectrum.block_rows:
-            raise ValueError("the waiting rows do not fit together")
+            raise ValueError("the waiting rows are inconsistent")
         if indptr[0] != 0 or indptr[-1] != len(positions) or (np.diff(indptr) < 0).any():
-            raise ValueError("the waiting rows have no clear ends")
+            raise ValueError("the indptr of the waiting rows is invalid")
         if len(values) != len(positions) or (len(positions) and positions.max() >= size):
-            raise ValueError("the waiting rows do not fit the features")
+            raise ValueError("the waiting rows have unknown features")
         if not (np.isfinite(values).all() and np.isfinite(slopes).all()):
             raise ValueError("a waiting row is not finite")
         if len(slopes):

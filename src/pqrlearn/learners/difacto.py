@@ -1,4 +1,4 @@
-"""DiFacto: a factorization machine whose ranks follow the frequency of features."""
+"""DiFacto: a factorization machine in which frequent features have more factors."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class DiFacto(Embedded):
     """DiFacto (Li et al.): frequent features have more factors, rare ones none.
 
     Linear weights learn by FTRL-Proximal (`optimizer`), factors by AdaGrad (`factor_eta`,
-    `factor_l2`). `tiers` says from how many learned rows on a feature has how many factors; a
-    product of two ranks ends with the smaller one. Factors take part only while the feature's
-    linear weight is not zero, which is what l1 decides. A feature never learned is ignored.
+    `factor_l2`). `tiers` are pairs of a number of learned rows and the number of factors from there
+    on; the product of two vectors ends with the shorter one. The factors of a feature count only
+    while its linear weight is not zero, which l1 controls. A feature never learned is ignored.
 
     >>> model = DiFacto(tiers=[(2, 4), (20, 8)])
     >>> for _ in range(50):
@@ -84,7 +84,7 @@ class DiFacto(Embedded):
     def _factors(
         self,
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        """All that are kept, also those that a zero weight masks for now."""
+        """All stored factors, including those that a zero weight masks."""
         features, counts, _, factors, _ = self._model.state()
         ranks = np.array([0, *(rank for _, rank in self.tiers)], np.int64)
         reached = np.searchsorted([count for count, _ in self.tiers], counts, side="right")

@@ -1,6 +1,6 @@
 """Eigenvectors: the leading one of a symmetric operator, and all of a small symmetric matrix.
 
-No sum here goes through a threaded BLAS, and the start is fixed, so that runs repeat bit for bit.
+No sum uses a threaded BLAS and the start vector is fixed, so that runs repeat bit for bit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pqrlearn.rows import FloatArray
 
 MAX_STEPS = 48
-"""Of Lanczos."""
+"""Limit of the Lanczos iteration."""
 
 _TOLERANCE = 1e-6  # of the residual, relative to the eigenvalue
 _EXHAUSTED = 1e-13  # the Krylov space is invariant
@@ -23,29 +23,29 @@ _SWEEPS = 30
 
 
 def leading(apply: Callable[[FloatArray], FloatArray], size: int) -> tuple[float, FloatArray]:
-    """The eigenvalue of largest magnitude of a symmetric operator, and its unit vector.
+    """The eigenvalue of largest magnitude of a symmetric operator, and its unit eigenvector.
 
-    Lanczos with full reorthogonalisation. Of two eigenvalues ±a the negative one is taken.
+    Lanczos with full reorthogonalisation. Of two eigenvalues ±a it returns the negative one.
     """
     steps = min(size, MAX_STEPS)
     basis = np.empty((steps, size))
-    diagonal, beside = np.zeros(steps), np.zeros(steps)
+    diagonal, off_diagonal = np.zeros(steps), np.zeros(steps)
     vector = start(size)
     for step in range(steps):
         basis[step] = vector
         image = apply(vector)
         diagonal[step] = dot(vector, image)
         known = basis[: step + 1]
-        for _ in range(2):  # the second time removes what rounding left of the first
+        for _ in range(2):  # twice, because of rounding
             image = image - np.einsum("ij,i->j", known, np.einsum("ij,j->i", known, image))
-        beside[step] = np.sqrt(dot(image, image))
-        scale = np.abs(diagonal[: step + 1]).max() + beside[: step + 1].max()
-        last = step + 1 == steps or beside[step] <= _EXHAUSTED * scale
+        off_diagonal[step] = np.sqrt(dot(image, image))
+        scale = np.abs(diagonal[: step + 1]).max() + off_diagonal[: step + 1].max()
+        last = step + 1 == steps or off_diagonal[step] <= _EXHAUSTED * scale
         if last or step % 8 == 7:
-            value, mix = _extreme(diagonal[: step + 1], beside[:step])
-            if last or beside[step] * abs(mix[-1]) <= _TOLERANCE * abs(value):
+            value, mix = _extreme(diagonal[: step + 1], off_diagonal[:step])
+            if last or off_diagonal[step] * abs(mix[-1]) <= _TOLERANCE * abs(value):
                 break
-        vector = image / beside[step]
+        vector = image / off_diagonal[step]
     found = np.einsum("ij,i->j", known, mix)
     return value, found / np.sqrt(dot(found, found))
 
@@ -53,7 +53,7 @@ def leading(apply: Callable[[FloatArray], FloatArray], size: int) -> tuple[float
 def orthonormal(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Q with orthonormal columns and R with QR = `columns`, by Gram-Schmidt; R need not be square.
 
-    Unit columns that others span, to within rounding, add none to Q.
+    A unit column that is, up to rounding, in the span of those before adds no column to Q.
     """
     basis = np.zeros_like(columns)
     mix = np.zeros((columns.shape[1],) * 2)
@@ -75,14 +75,14 @@ def orthonormal(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
 def decompose(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Every eigenvalue of a small symmetric matrix, and the vectors as columns, by Jacobi.
 
-    LAPACK would be quicker, but from some size on its bits depend on the number of threads.
+    LAPACK would be faster, but its bits depend on the number of threads for larger matrices.
     """
     size = len(matrix)
-    both = np.concatenate([matrix, np.eye(size)])  # the matrix, and below it the vectors
-    players = np.arange(size + size % 2)  # every index meets every other once in a tournament
+    both = np.concatenate([matrix, np.eye(size)])  # the matrix above its eigenvectors
+    players = np.arange(size + size % 2)  # a round-robin tournament: every pair of indices once
     for _ in range(_SWEEPS):
-        beside = np.abs(both[:size] - np.diag(np.diag(both[:size])))
-        if size < 2 or beside.max() <= 1e-15 * np.abs(both[:size]).max():
+        rest = np.abs(both[:size] - np.diag(np.diag(both[:size])))
+        if size < 2 or rest.max() <= 1e-15 * np.abs(both[:size]).max():
             break
         for _ in range(len(players) - 1):
             half = len(players) // 2
@@ -94,11 +94,11 @@ def decompose(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _rotate(both: FloatArray, p: npt.NDArray[np.intp], q: npt.NDArray[np.intp]) -> None:
-    """Turns the planes (p, q) so that the entries between them become zero."""
+    """Rotates the planes (p, q) so that the entries [p, q] become zero."""
     between = both[p, q]
     flat = between == 0
     angle = (both[q, q] - both[p, p]) / np.where(flat, 1.0, 2 * between)
-    with np.errstate(over="ignore"):  # of an angle without end: it turns by nothing, as it should
+    with np.errstate(over="ignore"):  # an infinite angle means no rotation
         t = np.copysign(1.0, angle) / (np.abs(angle) + np.sqrt(angle * angle + 1))
     t = np.where(flat, 0.0, t)
     c = 1 / np.sqrt(t * t + 1)
@@ -111,7 +111,7 @@ def _rotate(both: FloatArray, p: npt.NDArray[np.intp], q: npt.NDArray[np.intp]) 
 
 
 def start(size: int) -> FloatArray:
-    """Almost all ones, so that equal features stay equal; never quite orthogonal to anything."""
+    """Nearly constant, so that equal features stay equal, but not orthogonal to any eigenvector."""
     vector = 1 + 1e-4 * np.modf(np.arange(1, size + 1) * 0.6180339887498949)[0]
     unit: FloatArray = vector / np.sqrt(dot(vector, vector))
     return unit
@@ -122,14 +122,14 @@ def dot(a: FloatArray, b: FloatArray) -> float:
     return float(np.add.reduce(a * b))
 
 
-def _extreme(diagonal: FloatArray, beside: FloatArray) -> tuple[float, FloatArray]:
-    """By bisection and inverse iteration, which no BLAS takes part in."""
+def _extreme(diagonal: FloatArray, off_diagonal: FloatArray) -> tuple[float, FloatArray]:
+    """The extreme eigenpair of a tridiagonal matrix, without BLAS: bisection, inverse iteration."""
     from scipy.linalg import eigh_tridiagonal
 
     if len(diagonal) == 1:
         return float(diagonal[0]), np.ones(1)
     (low, lowest), (high, highest) = (
-        eigh_tridiagonal(diagonal, beside, select="i", select_range=(at, at))
+        eigh_tridiagonal(diagonal, off_diagonal, select="i", select_range=(at, at))
         for at in (0, len(diagonal) - 1)
     )
     if -low[0] * (1 + _TIE) >= high[0]:

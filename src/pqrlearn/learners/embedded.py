@@ -1,4 +1,4 @@
-"""What models with factors share: checks of their settings, and their blocks as arrays."""
+"""Base of models with factors: checks of settings, and blocks as arrays."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Embedded(NativeLearner):
     def weights(self, block: str) -> Coordinates:
         """The features of each coordinate of a block, and its weight.
 
-        A factor's key is its feature and its component. The bias has none.
+        The key of a factor is its feature and its component. The bias has none.
         """
         if block not in self.blocks:
             raise KeyError(f"{self.kind} has no block {block!r}, only {', '.join(self.blocks)}")
@@ -45,7 +45,7 @@ class Embedded(NativeLearner):
         return keys, values
 
     def strengths(self, block: str) -> Coordinates:
-        """As `weights`, with one number for all factors of a feature: their length."""
+        """As `weights`, with one number for all factors of a feature: their Euclidean norm."""
         if block != "factor":
             return self.weights(block)
         features, ranks, values = self._factors()
@@ -63,7 +63,7 @@ class Embedded(NativeLearner):
     def _factors(
         self,
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        """Features, how many factors each has, and all of these one after the other."""
+        """Features, the number of factors of each, and all factors concatenated."""
         raise NotImplementedError
 
     def settings(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""FM: the factorization machine, whose pair weights are products of short vectors."""
+"""FM: the factorization machine, whose pair weights are inner products of short vectors."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _DEFAULT = AdaGrad()
 
 
 class FM(Embedded):
-    """A factorization machine (Rendle): the weight of a pair is the product of two vectors.
+    """A factorization machine (Rendle): the weight of a pair is the inner product of two vectors.
 
-    `rank` is their length. They start uniform between -init and init, by a hash of the seed, the
-    feature and the component; a feature never learned keeps these and has no linear weight. A
-    large l1 brings all factors to zero, which is a point of rest: FM is then LR for ever.
+    `rank` is their length. They start uniform in [-init, init], by a hash of the seed, the feature
+    and the component; a feature never learned keeps these and has no linear weight. A large l1
+    brings all factors to zero, and zero is absorbing: FM then stays an LR.
 
     >>> model = FM(rank=4)
     >>> for _ in range(50):

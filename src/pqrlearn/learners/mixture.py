@@ -1,4 +1,4 @@
-"""Mixture: several Learners side by side, and a prediction hardly worse than the best one's."""
+"""Mixture: several Learners, and a prediction hardly worse than that of the best one."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
 class Mixture(NumberedLearner):
-    """Bayes over the predictions of Learners that all learn every row.
+    """A Bayesian mixture of the predictions of Learners that all learn every row.
 
     With the logistic loss, N learners and row weights up to 1, the total loss exceeds that of the
-    best of them by ln N at most, whatever the rows are (`bound`). The learners have one loss and
-    share one dictionary of names; from now on only the mixture teaches them.
+    best learner by at most ln N, whatever the rows are (`bound`). The learners have the same loss
+    and share one dictionary of names; from now on only the mixture may train them.
 
-    Where one of them refuses a row as too large, the others predict and learn it, and it counts as
-    if that one had predicted what they did together. A row that all refuse is refused.
+    If a learner refuses a row as too large, the others predict and learn it, and it counts as if
+    that learner had predicted what they did together. A row that all refuse is refused.
 
     >>> from pqrlearn import LR, PQR, Separation
     >>> rows = [{"site": "a", "ad": "x"}, {"site": "b", "ad": "x"}, {"site": "a", "ad": "y"}]
@@ -56,8 +56,8 @@ class Mixture(NumberedLearner):
     # -- learning and predicting ------------------------------------------------
 
     def _learn_batch(self, batch: Batch) -> FloatArray:
-        """The learners take the rows one after the other, up to a row that the first one refuses:
-        if all do, none may have learned a row behind it."""
+        """Learns up to a row that the first learner refuses: if all refuse it, no learner may have
+        learned a later row."""
         mixed, done = [np.zeros(0)], 0
         while True:
             rest = batch.part(done, len(batch)) if done else batch
@@ -78,21 +78,21 @@ class Mixture(NumberedLearner):
         margins = np.stack([_each_row(learner.batch_margins, batch) for learner in self.learners])
         return _complete(self._bayes.mixed(margins[:, : _predicted(margins)]), batch)
 
-    # -- looking into -----------------------------------------------------------
+    # -- inspecting -------------------------------------------------------------
 
     def posterior(self) -> list[float]:
-        """The share of each learner, in order, by how well it has predicted so far."""
+        """The posterior probability of each learner, in order."""
         return [float(share) for share in self._bayes.posterior()]
 
     def regret(self) -> float:
-        """What its predictions have lost beyond the best learner's, in total; often negative.
+        """The total loss of its predictions minus that of the best learner; often negative.
 
-        Of the squared loss that is in units of (prediction - label)².
+        With the squared loss, in units of (prediction - label)².
         """
         return self._bayes.regret()
 
     def bound(self) -> float:
-        """What `regret` cannot exceed, but for rounding."""
+        """The upper bound of `regret`, up to rounding."""
         return self._bayes.bound()
 
     @property
@@ -111,8 +111,8 @@ class Mixture(NumberedLearner):
     def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
         """The features of each coordinate of a block that all learners have, and its weight.
 
-        The learners' weights, times their shares: with the logistic loss an approximation, because
-        a mixture of probabilities is not linear.
+        The sum of the learners' weights times their posteriors: with the logistic loss an
+        approximation, because a mixture of probabilities is not linear.
         """
         if block not in self.blocks:
             raise KeyError(
@@ -157,20 +157,20 @@ class Mixture(NumberedLearner):
             learners.append(LEARNERS[own.pop("kind")]._restored(own, parts, names))
         model = cls(learners)
         if settings["loss"] != model.loss:
-            raise ValueError("the loss is not that of the learners")
+            raise ValueError("the loss differs from that of the learners")
         model._rows = check_whole("rows", settings["rows"], least=0, most=2**63)
         model._bayes.restore(
             modelfile.tensor(tensors, "losses", np.float64, 2),
             modelfile.tensor(tensors, "scalars", np.float64, 1),
         )
         if (model._rows > 0) != (model._bayes.low <= model._bayes.high):
-            raise ValueError("the range of labels does not fit the rows")
+            raise ValueError("the range of labels is inconsistent with the number of rows")
         model._share_names(names)
         return model
 
 
 def check_mixable(loss: LossName) -> LossName:
-    """The loss, if mixing has a bound there."""
+    """Rejects a loss for which mixing has no bound."""
     if loss not in BAYES:
         raise HyperError(
             f"loss={loss!r} is not for Mixture: a mixture of predicted means has no bound there; "
@@ -181,12 +181,12 @@ def check_mixable(loss: LossName) -> LossName:
 
 def _check_learners(learners: tuple[Learner, ...]) -> None:
     if not learners:
-        raise HyperError("a Mixture needs one learner at least")
+        raise HyperError("a Mixture needs at least one learner")
     for number, learner in enumerate(learners):
         if not isinstance(learner, Learner) or isinstance(learner, Mixture):
-            raise HyperError(f"learner {number} is {learner!r}: a Mixture takes all other Learners")
+            raise HyperError(f"learner {number} is {learner!r}: a Mixture takes any other Learner")
         if any(learner is other for other in learners[:number]):
-            raise HyperError(f"learner {number} is there twice: it would learn every row twice")
+            raise HyperError(f"learner {number} is a duplicate: it would learn every row twice")
         if learner.loss != learners[0].loss:
             raise HyperError(
                 f"learner {number} has loss={learner.loss!r}, the first {learners[0].loss!r}: "
@@ -195,26 +195,26 @@ def _check_learners(learners: tuple[Learner, ...]) -> None:
 
 
 def _common_blocks(learners: tuple[Learner, ...]) -> tuple[str, ...]:
-    """Those that all have; factors have no mean, since only their products count."""
+    """Blocks that all learners have, except factors: only their products are comparable."""
     blocks = [b for b in learners[0].blocks if all(b in other.blocks for other in learners)]
     return tuple(block for block in blocks if block != "factor")
 
 
 def _common_names(learners: tuple[Learner, ...]) -> _core.Names:
-    """The names that all learners go on with, if those that have names number them alike."""
+    """The shared names, if the learners that have names number them alike."""
     named = [learner.names for learner in learners if len(learner.names)]
     for names in named[1:]:
         first, other = name_tensors(named[0]), name_tensors(names)
         if not all(np.array_equal(first[part], other[part]) for part in first):
             raise HyperError(
                 "the learners have different names of features; make them from the same counts, "
-                "or give all of them the same names by use_names"
+                "or set the same names with use_names"
             )
     return named[0] if named else _core.Names()
 
 
 def _until_refused(margins_of: Callable[[Batch], FloatArray], batch: Batch) -> FloatArray:
-    """The margins of the rows up to the first that is refused, whose margin is NaN."""
+    """Margins up to the first refused row, whose margin is NaN."""
     try:
         return margins_of(batch)
     except RefusedRow as error:
@@ -222,7 +222,7 @@ def _until_refused(margins_of: Callable[[Batch], FloatArray], batch: Batch) -> F
 
 
 def _each_row(margins_of: Callable[[Batch], FloatArray], batch: Batch) -> FloatArray:
-    """The margins of all rows; where one is refused, NaN."""
+    """Margins of all rows; NaN for refused rows."""
     margins = _until_refused(margins_of, batch)
     while len(margins) < len(batch):
         rest = batch.part(len(margins), len(batch))
@@ -231,13 +231,13 @@ def _each_row(margins_of: Callable[[Batch], FloatArray], batch: Batch) -> FloatA
 
 
 def _predicted(margins: FloatArray) -> int:
-    """How many rows come before the first that no learner predicts."""
+    """How many rows precede the first that no learner predicts."""
     refused = np.flatnonzero(np.isnan(margins).all(axis=0))
     return int(refused[0]) if len(refused) else margins.shape[1]
 
 
 def _numbers(keys: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
-    """One number for each feature or pair, in whichever order a learner names its two."""
+    """One number per feature or pair; the order within a pair does not matter."""
     if keys.ndim == 1:
         return keys.astype(np.uint64)
     low, high = keys.min(axis=1).astype(np.uint64), keys.max(axis=1).astype(np.uint64)

@@ -1,20 +1,23 @@
-"""What Learners in Python share: a row by name becomes a Batch of one row."""
+"""Base of Learners in Python: a row given as a dict becomes a Batch of one row."""
 
 from __future__ import annotations
 
 from pqrlearn import _core
 from pqrlearn.errors import RowError
+from pqrlearn.learners import frames
 from pqrlearn.learners.base import Features, Learner, _without_row
 from pqrlearn.rows import Batch
 
 
 class NumberedLearner(Learner):
-    """A Learner that learns and predicts Batches; it keeps the names of their features."""
+    """A Learner that only handles Batches; the names of features are stored here."""
 
     def __init__(self) -> None:
         self._reader = _core.DictReader()
 
     def learn_one(self, x: Features, y: float, weight: float = 1.0) -> float:
+        if self._schema is not None:
+            return frames.learn_record(self, x, y, weight)
         try:
             row = self._reader.read_labelled(x, self.next_feature, self.loss, y, weight)
             margins = self._learn_batch(Batch._unchecked(*row))
@@ -25,6 +28,8 @@ class NumberedLearner(Learner):
         return float(self._linked(margins)[0])
 
     def margin_one(self, x: Features) -> float:
+        if self._schema is not None:
+            return frames.record_margin(self, x)
         try:
             row = Batch._unchecked(*self._reader.read(x, self.next_feature))
             return float(self.batch_margins(row)[0])

@@ -1,7 +1,8 @@
 """PQR, LR and QR: linear models over the expansion of a row.
 
-PQR has one weight per feature, per pair of high features, and per high feature for all its
-meetings with low ones. LR is PQR with nothing high. QR has everything high, plus squares.
+PQR has one weight per feature, one per pair of high features, and one per high feature that is
+shared by all its pairs with low features. LR is PQR without high features. In QR all features are
+high, and squares have weights too.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pqrlearn.hyper import (
 )
 from pqrlearn.learners.base import NativeLearner
 from pqrlearn.loss import check_loss
-from pqrlearn.readers import ahead
+from pqrlearn.readers import prefetch
 from pqrlearn.rows import Batch, FloatArray
 from pqrlearn.separation import Separation
 
@@ -38,7 +39,7 @@ _PART = 1 << 17  # pairs
 
 
 class _Linear(NativeLearner):
-    """What the three share: a native model, its settings, and its slots as arrays."""
+    """Base of the three: a native model, its settings, and its slots as arrays."""
 
     _everything_high: ClassVar[bool] = False
     _model: _core.Model
@@ -70,14 +71,14 @@ class _Linear(NativeLearner):
     def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
         """The features of each coordinate of a block, and its weight.
 
-        Pairs have two features each, the bias has none. A shared weight's feature is the high one.
+        A pair has two features, the bias none. The feature of a shared weight is the high one.
         """
         if block not in self.blocks:
             raise KeyError(f"{self.kind} has no block {block!r}, only {', '.join(self.blocks)}")
         if block == "bias":
             return _NOTHING_HIGH, np.array([self._model.bias_weight])
         if block == "pair":
-            with self._still():  # else pairs learned in between would push others out
+            with self._paused():  # otherwise counts and pairs could differ
                 counts = self._model.pair_counts()
                 lower, slots = self._model.pairs(0, counts)
             higher = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
@@ -89,27 +90,27 @@ class _Linear(NativeLearner):
         return features, self._model.weights(block, slots)
 
     def weights_of(self, block: str, slots: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The weights of slots, as `state` holds them, in a block other than the bias."""
+        """The weights of slots, as in `state`, for any block but the bias."""
         return self._model.weights(block, np.ascontiguousarray(slots, np.float32))
 
     def slots_of(
         self, block: str, weights: npt.ArrayLike, n: npt.ArrayLike
     ) -> npt.NDArray[np.float32]:
-        """The inverse: slots that have these weights, after gradients whose squares add up to n.
+        """The inverse: slots with these weights, after gradients whose squares sum to n.
 
-        Of FTRL-Proximal a larger n means smaller steps from there; other optimizers keep none.
+        With FTRL-Proximal a larger n means smaller steps; other optimizers ignore it.
 
         >>> model = LR()
         >>> slots = model.slots_of("linear", [0.5, -0.25], n=[100.0, 1.0])
         >>> model.weights_of("linear", slots).tolist()
         [0.5, -0.25]
         """
-        wanted = np.ascontiguousarray(weights, np.float32)
-        sums = np.broadcast_to(np.asarray(n, np.float32), wanted.shape)
-        return self._model.slots(block, wanted, np.ascontiguousarray(sums))
+        target = np.ascontiguousarray(weights, np.float32)
+        sums = np.broadcast_to(np.asarray(n, np.float32), target.shape)
+        return self._model.slots(block, target, np.ascontiguousarray(sums))
 
     def bias_slot_of(self, weight: float, n: float) -> npt.NDArray[np.float64]:
-        """The same of the bias, which is kept in double."""
+        """The same for the bias, which is stored in double precision."""
         return np.array(self._model.bias_slot(weight, n))
 
     def nonzeros(self) -> dict[str, int]:
@@ -154,7 +155,7 @@ class _Linear(NativeLearner):
     def _restore(
         self, settings: dict[str, Any], tensors: modelfile.Tensors, names: _core.Names
     ) -> Self:
-        taken = -1
+        last = -1
         for block in self.blocks:
             if block == "bias":
                 z, root_n = modelfile.tensor(tensors, "bias", np.float64, 1).tolist()
@@ -171,18 +172,18 @@ class _Linear(NativeLearner):
             keys = modelfile.tensor(tensors, f"{block}.keys", np.uint32, 1)
             self._model.restore(block, keys, slots)
             if block == "linear" and len(keys):
-                taken = int(keys[-1])
+                last = int(keys[-1])
         self._model.scalars = modelfile.tensor(tensors, "optimizer", np.float64, 1).tolist()
         self._model.rows = check_whole("rows", settings["rows"], least=0, most=2**63)
         self._model.next_feature = check_whole(
-            "next_feature", settings["next_feature"], least=taken + 1, most=2**32
+            "next_feature", settings["next_feature"], least=last + 1, most=2**32
         )
         self._model.names = names
         return self
 
 
 def _pairs_in_parts(model: _core.Model, counts: npt.NDArray[np.uint32]) -> modelfile.InParts:
-    """The state of pairs for a file, a part at a time: it may be as large as all else."""
+    """The tensors of pairs, a part at a time: they may be as large as the rest of the model."""
     ends = np.cumsum(counts, dtype=np.int64)
     pairs = int(ends[-1]) if len(ends) else 0
     starts = np.searchsorted(ends, np.arange(0, pairs, _PART)).tolist()
@@ -196,7 +197,7 @@ def _pairs_in_parts(model: _core.Model, counts: npt.NDArray[np.uint32]) -> model
         "pair.ranks": (np.dtype(np.uint32), [pairs]),
         "pair.slots": (np.dtype(np.float32), [pairs, 2]),
     }
-    return modelfile.InParts(about, lambda: ahead(parts(), 2))
+    return modelfile.InParts(about, lambda: prefetch(parts(), 2))
 
 
 class LR(_Linear):
@@ -228,7 +229,7 @@ class LR(_Linear):
 
 @dataclass(frozen=True, eq=False)
 class _SplitBatch(Batch):
-    """Rows whose high features were found in advance, from number `first` of the splits on."""
+    """Rows whose high features are known: row r is number `first` + r of the splits."""
 
     splits: _core.Splits | None = None
     split_by: _core.Separation | None = None
@@ -240,10 +241,10 @@ class _SplitBatch(Batch):
 
 
 class PQR(_Linear):
-    """Projective quadratic regression: pairs of frequent features, and what they share.
+    """Projective quadratic regression: weights for pairs of frequent features.
 
-    `separation` says which features are high. `interaction_scale=None` leaves the products of
-    features as they are (the paper); a factor f multiplies those of a row by f / √(how many).
+    `separation` says which features are high. `interaction_scale=None` does not scale interactions
+    (the paper); a factor f multiplies those of a row by f / √(their number).
 
     >>> rows = [{"site": "a", "ad": "x"}, {"site": "b", "ad": "x"}, {"site": "a", "ad": "y"}]
     >>> separation = Separation.top_k(rows, order=2)
@@ -272,6 +273,7 @@ class PQR(_Linear):
                 "PQR(Separation.top_k(rows, order=1000))"
             )
         self._set_up(separation, loss, optimizer, interaction_scale, bias, separation.names.copy())
+        self.schema = separation.schema
 
     def _set_up(
         self,
@@ -285,18 +287,6 @@ class PQR(_Linear):
         super().__init__(separation.snapshot, loss, optimizer, interaction_scale, bias)
         self.separation = separation
         self._model.names = names
-
-    @staticmethod
-    def room(order: int, data_bytes: int) -> _core.Room | None:
-        """Memory for the pairs of a model that will be made, touched from now on by a thread.
-
-        Only if so much data may fill it. `use` hands it over.
-        """
-        return _core.Room(order) if data_bytes >= _core.Room.bytes(order) else None
-
-    def use(self, room: _core.Room) -> None:
-        """Takes over what `room` has made ready; after the first row that is left alone."""
-        self._model.use(room)
 
     def prepared(self, batch: Batch) -> Batch:
         if self.separation.order == 0:
@@ -344,9 +334,9 @@ class PQR(_Linear):
 
 
 class QR(_Linear):
-    """Full quadratic regression, for few features: a weight for every pair, and squares.
+    """Full quadratic regression, for few features: a weight for every pair and every square.
 
-    Every feature is high from the moment it is learned; one never learned is ignored.
+    Features are high as soon as they are learned; one never learned is ignored.
     """
 
     kind = "qr"

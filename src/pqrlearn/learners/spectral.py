@@ -4,11 +4,11 @@ The matrix C scores a row by x'Cx / 2. After rows with gradients g_1, g_2, … i
 
     min  F(C) = <G, C> + <C, M∘C> / 2   over   ‖C‖_nuclear ≤ radius,      G = g_1 + g_2 + …,
 
-where M_ij = m_i m_j / eta grows with the gradients that i and j have seen, so that each entry has a
-rate of its own. It moves by one step: of all ∓radius·vv' the one that F's slope G + M∘C likes best
-comes from its leading eigenvector v; C goes as far towards it as lowers F most. C is kept as
-Σ σ_k u_k u_k', G as one sum per pair of features that have met in a row, M as m. No d × d matrix is
-ever formed.
+where M_ij = m_i m_j / eta grows with the gradients of i and j, so that each entry has its own
+learning rate. A step moves C towards the ∓radius·vv' with the smallest inner product with the
+gradient G + M∘C of F, where v is the leading eigenvector of that gradient, as far as lowers F most.
+C is stored as Σ σ_k u_k u_k', G as one sum per pair of features that occur in a row, M as m. No
+d × d matrix is ever formed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ IntArray = npt.NDArray[np.int64]
 Operator = Callable[[FloatArray], FloatArray]
 
 MAX_TERMS = 64
-"""So many rank-one terms are merged into their best `KEPT_TERMS`."""
+"""At this many rank-one terms, the best `KEPT_TERMS` are kept."""
 KEPT_TERMS = 32
 
 _PAIRS_AT_ONCE = 1 << 20
@@ -38,7 +38,7 @@ _NO_STEP = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Rows over positions: the order in which features were first learned, -1 for no position."""
+    """Rows by position, the order in which features were first learned; -1 for no position."""
 
     indptr: IntArray
     positions: IntArray
@@ -48,7 +48,7 @@ class Entries:
         return len(self.indptr) - 1
 
     def sums(self, of: FloatArray) -> FloatArray:
-        """Per row, the sum of what belongs to its entries; the same however rows are cut."""
+        """Sums over the entries of each row; the same however rows are cut."""
         starts = self.indptr[:-1]
         full = self.indptr[1:] > starts
         out = np.zeros((len(self), *of.shape[1:]))
@@ -75,26 +75,26 @@ class Entries:
 class Spectrum:
     """The matrix, its accumulated gradient, and the step.
 
-    With `squares`, x_i² counts too, and position 0 is the always-on coordinate of CCFM.
+    With `squares`, x_i² has a weight too, and position 0 is the constant coordinate of CCFM.
     """
 
     def __init__(self, ball: NuclearBall, *, squares: bool) -> None:
         self.ball = ball
         self.squares = squares
         self.steps = 0
-        self.rows = 0  # in G
+        self.rows = 0  # added to G
         self.weights = np.zeros(0)  # σ
-        self._factors = np.zeros((0, MAX_TERMS))  # u: a row per position, with room for more
+        self._factors = np.zeros((0, MAX_TERMS))  # u: a row per position, with spare capacity
         self._size = 0
         self.keys = np.zeros(0, np.int64)  # pairs of positions i <= j, as i · 2³² + j, sorted
-        self._sums = np.zeros(0)  # G_ij beside them
-        self._scales = np.zeros(0)  # m², a number per position
-        self.inner = 0.0  # <G, C>, with the rows not yet added to G
-        self.energy = 0.0  # Σ slope², with the rows not yet added to G
+        self._sums = np.zeros(0)  # G_ij at the same positions
+        self._scales = np.zeros(0)  # m², by position
+        self.inner = 0.0  # <G, C>, including rows not yet added to G
+        self.energy = 0.0  # Σ slope², including rows not yet added to G
 
     @property
     def block_rows(self) -> int:
-        """How many rows the next step waits for: a quarter of those before, up to the ball's."""
+        """Rows until the next step: a quarter of those so far, up to the ball's `block_rows`."""
         return min(self.ball.block_rows, max(1, self.rows // 4))
 
     @property
@@ -104,7 +104,7 @@ class Spectrum:
     # -- scoring -----------------------------------------------------------------
 
     def margins(self, rows: Entries) -> FloatArray:
-        """x'Cx / 2 of each row, or the part of it without squares."""
+        """x'Cx / 2 of each row, without the squares unless `squares`."""
         if not len(self.weights):
             return np.zeros(len(rows))
         known = (rows.positions >= 0) & (rows.positions < self._size)
@@ -116,7 +116,7 @@ class Spectrum:
         return total / 2
 
     def entries(self, low: IntArray, high: IntArray) -> FloatArray:
-        """C_ij for each pair of positions; 0 for those that had no step yet."""
+        """C_ij for pairs of positions; 0 for those not in a step yet."""
         found = np.zeros(len(low))
         for begin in range(0, len(low), 1 << 16):
             part = slice(begin, begin + (1 << 16))
@@ -127,15 +127,15 @@ class Spectrum:
         return found
 
     def pairs(self) -> tuple[IntArray, IntArray]:
-        """The positions i <= j of every pair in G."""
+        """The positions i <= j of all pairs in G."""
         return self.keys >> 32, self.keys & 0xFFFFFFFF
 
     # -- learning ----------------------------------------------------------------
 
     def add(self, rows: Entries, slopes: FloatArray) -> None:
-        """Adds slope · xx' / 2 of each row to G, and what it says about rates to m²."""
+        """Adds slope · xx' / 2 of each row to G, and updates m²."""
         self.rows += len(rows)
-        self._slow_down(rows, slopes)
+        self._update_scales(rows, slopes)
         for keys, amounts in self._pair_gradients(rows, slopes):
             fresh, at = np.unique(keys, return_inverse=True)
             sums = np.bincount(at, weights=amounts, minlength=len(fresh))
@@ -166,58 +166,58 @@ class Spectrum:
                 amounts = values[:, left] * values[:, right] * slopes[chosen][:, None] / 2
                 yield keys.ravel(), amounts.ravel()
 
-    def _slow_down(self, rows: Entries, slopes: FloatArray) -> None:
-        """m_i² grows by slope² x_i² ‖x‖² / 2√(Σ slope²), that of the always-on one without ‖x‖².
+    def _update_scales(self, rows: Entries, slopes: FloatArray) -> None:
+        """m_i² grows by slope² x_i² ‖x‖² / 2√(Σ slope²), without ‖x‖² for the constant coordinate.
 
-        So the rate of a linear weight falls with 1/√(Σ slope² x_i²), as AdaGrad's does, and that of
-        a pair likewise if its features are independent. ‖x‖ is there because the steps of a row add
-        up: s features make s linear weights and s² pairs.
+        So the rate of a linear weight falls with 1/√(Σ slope² x_i²), as in AdaGrad, and so does
+        that of a pair if its features are independent. ‖x‖ is there because the steps of a row add
+        up: s features have s linear weights and s² pairs.
         """
         squares, lengths = rows.values**2, np.diff(rows.indptr)
-        crowd = np.repeat(rows.sums(squares), lengths)
+        norms = np.repeat(rows.sums(squares), lengths)
         if self.squares:
-            crowd[rows.positions == 0] = 1.0
-        amounts = squares * crowd * np.repeat(slopes**2, lengths)
-        grown = np.bincount(rows.positions, amounts) / (2 * math.sqrt(1 + self.energy))
-        fresh = np.ones(max(0, len(grown) - len(self._scales)))
+            norms[rows.positions == 0] = 1.0
+        amounts = squares * norms * np.repeat(slopes**2, lengths)
+        growth = np.bincount(rows.positions, amounts) / (2 * math.sqrt(1 + self.energy))
+        fresh = np.ones(max(0, len(growth) - len(self._scales)))
         self._scales = np.concatenate([self._scales, fresh])
-        self._scales[: len(grown)] += grown
+        self._scales[: len(growth)] += growth
 
     def step(self, size: int) -> None:
         """One conditional gradient step over `size` positions."""
         self.steps += 1
-        self._make_room(size)
+        self._grow(size)
         if not len(self.keys):
             return
         radius, gradient = self.ball.radius, self._gradient()
         m = np.sqrt(self._scales / self.ball.eta)
-        value, vector = leading(lambda v: gradient(v) + self._pull(m, v), size)
+        value, vector = leading(lambda v: gradient(v) + self._scaled_product(m, v), size)
         weight = -radius if value > 0 else radius
-        bend = dot(vector, self._pull(m, vector))
-        drag = self._drag(m)
-        gap = radius * abs(value) + self.inner + drag
-        reach = radius * dot(vector, m * vector)
-        bow = reach * reach - 2 * weight * bend + drag
-        share = min(1.0, gap / bow) if bow > 0 else 0.0
+        cross = dot(vector, self._scaled_product(m, vector))  # <vv', M∘C>
+        form = self._quadratic_form(m)
+        gap = radius * abs(value) + self.inner + form
+        target = radius * dot(vector, m * vector)
+        curvature = target * target - 2 * weight * cross + form
+        share = min(1.0, gap / curvature) if curvature > 0 else 0.0
         if share < _NO_STEP:
             return
         rest = 1 - share
-        self.inner = rest * self.inner + share * weight * (value - bend)
+        self.inner = rest * self.inner + share * weight * (value - cross)
         self._append(rest, share * weight, vector)
         if len(self.weights) == MAX_TERMS:
             self._merge(gradient)
 
-    def _pull(self, m: FloatArray, v: FloatArray) -> FloatArray:
+    def _scaled_product(self, m: FloatArray, v: FloatArray) -> FloatArray:
         """(M∘C)v."""
         return m * self._times(m * v)
 
-    def _drag(self, m: FloatArray) -> float:
+    def _quadratic_form(self, m: FloatArray) -> float:
         """<C, M∘C>."""
         scaled = self.factors * np.sqrt(m)[:, None]
         products = np.einsum("ik,il->kl", scaled, scaled)
         return float(np.einsum("kl,k,l->", products**2, self.weights, self.weights))
 
-    def _make_room(self, size: int) -> None:
+    def _grow(self, size: int) -> None:
         if size > len(self._factors):
             more = np.zeros((max(size, 2 * len(self._factors)), MAX_TERMS))
             more[: self._size] = self._factors[: self._size]
@@ -247,9 +247,9 @@ class Spectrum:
         self.weights = np.append(old, weight)
 
     def _merge(self, gradient: Operator) -> None:
-        """The same matrix from its own eigenvectors, those of the smallest eigenvalues left out.
+        """Replaces the terms by the leading eigenvectors of the matrix.
 
-        The eigenvectors are combinations of the terms, so that only a small matrix is decomposed.
+        The eigenvectors are combinations of the terms, so only a small matrix is decomposed.
         """
         basis, mix = orthonormal(self.factors)
         values, vectors = decompose(np.einsum("ak,k,bk->ab", mix, self.weights, mix))
@@ -257,10 +257,10 @@ class Spectrum:
         factors = np.einsum("ia,ab->ib", basis, vectors[:, kept])
         self.weights = values[kept]
         self._factors[: self._size, : len(kept)] = factors
-        rises = [dot(u, gradient(u)) for u in np.ascontiguousarray(factors.T)]
-        self.inner = dot(self.weights, np.array(rises))
+        slopes = [dot(u, gradient(u)) for u in np.ascontiguousarray(factors.T)]
+        self.inner = dot(self.weights, np.array(slopes))
 
-    # -- keeping -----------------------------------------------------------------
+    # -- saving ------------------------------------------------------------------
 
     def tensors(self) -> modelfile.Tensors:
         low, high = self.pairs()
@@ -274,7 +274,7 @@ class Spectrum:
         }
 
     def restore(self, tensors: modelfile.Tensors, size: int) -> None:
-        """The inverse; ValueError if the parts do not fit `size` positions."""
+        """The inverse; ValueError if the parts are invalid for `size` positions."""
         weights = modelfile.tensor(tensors, "terms.weights", np.float64, 1)
         factors = modelfile.tensor(tensors, "terms.factors", np.float64, 2)
         keys = modelfile.tensor(tensors, "gradient.keys", np.uint32, 2)
@@ -282,21 +282,21 @@ class Spectrum:
         scales = modelfile.tensor(tensors, "gradient.scales", np.float64, 1)
         scalars = modelfile.tensor(tensors, "gradient.scalars", np.float64, 1)
         if factors.shape[1] != len(weights) or len(factors) > size or len(weights) >= MAX_TERMS:
-            raise ValueError("the terms do not fit together")
+            raise ValueError("the terms are inconsistent")
         if keys.shape != (len(sums), 2) or (len(keys) and keys.max() >= len(factors)):
-            raise ValueError("the gradient does not fit the features")
+            raise ValueError("the gradient has unknown features")
         if not all(np.isfinite(part).all() for part in (weights, factors, sums, scales, scalars)):
             raise ValueError("a number is not finite")
         if len(scales) != len(factors) or (scales < 1).any():
-            raise ValueError("the scales are not a state that learning can reach")
+            raise ValueError("invalid optimizer state: scales")
         if len(scalars) != 2 or scalars[1] < 0:
-            raise ValueError("the scalars are not a state that learning can reach")
+            raise ValueError("invalid optimizer state: scalars")
         self.keys = (keys[:, 0].astype(np.int64) << 32) | keys[:, 1]
         if (keys[:, 0] > keys[:, 1]).any() or (np.diff(self.keys) <= 0).any():
             raise ValueError("the keys of the gradient are out of order")
         self._sums = sums.copy()
         self._scales = scales.copy()
         self.inner, self.energy = scalars.tolist()
-        self._make_room(len(factors))
+        self._grow(len(factors))
         self._factors[: len(factors), : len(weights)] = factors
         self.weights = weights.copy()

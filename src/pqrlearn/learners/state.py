@@ -1,4 +1,4 @@
-"""What a Learner has learned, as plain arrays: enough to merge, to start warm, to renumber."""
+"""The state of a Learner as plain arrays, for merging, warm starts and renumbering."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pqrlearn.modelfile import Tensors
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A copy of all there is to know of a Learner; `Learner.from_state` makes one of it.
+    """A copy of the complete state of a Learner; `Learner.from_state` is the inverse.
 
     `settings` are those of the model file, `arrays` its tensors (docs/modelfile.md) without the
-    names. Slots become weights, and weights slots, by `weights_of` and `slots_of` of the model.
+    names. `weights_of` and `slots_of` of the model convert between slots and weights.
     """
 
     kind: str

@@ -1,22 +1,22 @@
-"""The paper's complexity table, and what a row costs here against each of its letters.
+"""The paper's complexity table, and the measured cost of a row against each of its variables.
 
-Rows are one-hot, drawn from the click stream: s of d features are on. Every cell is the median of a
-few passes over the same rows in memory, taken in turn, in processor time.
+Rows are one-hot, from the simulated click stream: s of d features are 1. Every cell is the median
+processor time of a few passes over the same rows in memory, with models taking turns.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import median
 from typing import Any
 
 from pqrlearn.datasets.clicks import ClickStream
+from pqrlearn.hyper import Settings
 from pqrlearn.learners import make
 from pqrlearn.paper.printed import COMPLEXITY
 from pqrlearn.paper.tables import Table
-from pqrlearn.paper.work import Desk
+from pqrlearn.paper.work import Workspace
 from pqrlearn.rows import Batch
 from pqrlearn.separation import Counts
 
@@ -37,7 +37,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Shape:
-    """Rows and a learner: d features, s of them on, rank m, order k."""
+    """Rows with s of d features, rank m, order k."""
 
     d: int = 100_000
     s: int = 16
@@ -48,23 +48,23 @@ class Shape:
         return ClickStream(fields=self.s, features=self.d, click_rate=0.2).batch(0, ROWS)
 
 
-HEARD = {"lr": "ds", "fm": "dsm", "difacto": "dsm", "pqr": "dsk"}
-"""Which letters each model depends on."""
+DEPENDS_ON = {"lr": "ds", "fm": "dsm", "difacto": "dsm", "pqr": "dsk"}
+"""Which variables each model depends on."""
 
 
-def tables(desk: Desk) -> list[Table]:
+def tables(workspace: Workspace) -> list[Table]:
     printed = [[name, *cells] for name, cells in COMPLEXITY.items()]
     columns = ["", "time", "space"]
     note = "n rows of d features, rank m, order k; a sparse row costs its s non-zeros, not d"
     paper = Table(
         "complexity paper", "Complexity, as the paper prints it", columns, printed, [note]
     )
-    return [paper, *(_measured(desk, letter) for letter in GRID)]
+    return [paper, *(_measured(workspace, letter) for letter in GRID)]
 
 
-def _measured(desk: Desk, letter: str) -> Table:
-    """Microseconds a row and non-zero weights, against one letter."""
-    kinds = [kind for kind, letters in HEARD.items() if letter in letters]
+def _measured(workspace: Workspace, letter: str) -> Table:
+    """Microseconds per row and non-zero weights, against one variable."""
+    kinds = [kind for kind, letters in DEPENDS_ON.items() if letter in letters]
     lines, data = [], []
     for at, value in enumerate(GRID[letter], 1):
         shape = replace(Shape(), **{letter: value})
@@ -73,7 +73,7 @@ def _measured(desk: Desk, letter: str) -> Table:
         cells = [f"{found[kind]['microseconds']:.2f}" for kind in kinds]
         sizes = [f"{found[kind]['nonzeros']:,}" for kind in kinds]
         lines.append([f"{letter} = {value:,}", *cells, *sizes])
-        desk.watch(at / len(GRID[letter]), f"cost against {NAMES[letter]}")
+        workspace.watch(at / len(GRID[letter]), f"cost against {NAMES[letter]}")
     shown = [kind.upper() if kind != "difacto" else "DiFacto" for kind in kinds]
     columns = ["", *(f"{kind} µs/row" for kind in shown), *(f"{kind} non-zeros" for kind in shown)]
     base = Shape()
@@ -84,8 +84,8 @@ def _measured(desk: Desk, letter: str) -> Table:
 
 def _costs(shape: Shape, kinds: list[str]) -> dict[str, dict[str, Any]]:
     rows = shape.rows()
-    separate = partial(Counts.of(rows).separate, order=shape.k)
-    settings: dict[str, dict[str, Any]] = {
+    separation = Counts.of(rows).separate(order=shape.k)
+    settings: dict[str, Settings] = {
         "fm": {"rank": shape.m},
         "difacto": {"tiers": ((1, shape.m),)},
     }
@@ -93,7 +93,7 @@ def _costs(shape: Shape, kinds: list[str]) -> dict[str, dict[str, Any]]:
     nonzeros = {}
     for _ in range(ROUNDS):
         for kind in kinds:
-            learner = make(kind, "logistic", settings.get(kind, {}), separate)
+            learner = make(kind, "logistic", settings.get(kind, {}), separation)
             start = time.process_time()
             learner.learn_margins(rows)
             seconds[kind].append(time.process_time() - start)

@@ -15,7 +15,7 @@ from pqrlearn.paper.regret import tables as regret_tables
 from pqrlearn.paper.report import Figure, Section
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.study import study
-from pqrlearn.paper.work import Desk
+from pqrlearn.paper.work import Workspace
 from pqrlearn.plots import Line, Panel
 from pqrlearn.separation import Counts
 
@@ -25,36 +25,36 @@ REGRET_RADIUS = 10.0
 
 
 def sections(
-    desk: Desk, plan: Plan, names: Sequence[str], fraction: float | None = None
+    workspace: Workspace, plan: Plan, names: Sequence[str], fraction: float | None = None
 ) -> list[Section]:
-    """Accuracy first, then times alone, then the rest; with a fraction, simulated streams too."""
+    """All sections; with a fraction, simulated streams too."""
     ratings = [name for name in names if name in RATINGS]
     clicks = [name for name in names if name in CLICKS]
     sources = [Source(name) for name in names if Source(name).present()]
     found = []
     if ratings:
-        found.append(Section("Ratings: RMSE", tables.rmse(desk, plan, ratings)))
+        found.append(Section("Ratings: RMSE", tables.rmse(workspace, plan, ratings)))
     if clicks:
         title = "Clicks: AUC, LogLoss, training time, model size"
-        found.append(Section(title, tables.binary(desk, plan, clicks)))
+        found.append(Section(title, tables.binary(workspace, plan, clicks)))
     if clicks and fraction is not None:
-        words = "No data: streams made by a generator, in the shape of the three data sets."
-        simulated = tables.binary(desk, plan, clicks, fraction)
+        words = "No real data: simulated streams in the shape of the three data sets."
+        simulated = tables.binary(workspace, plan, clicks, fraction)
         found.append(Section("Clicks, simulated", simulated, words=words))
         sources += [Source(name, fraction) for name in clicks]
     if sources:
-        drawn, panels = study(desk, plan, sources)
+        drawn, panels = study(workspace, plan, sources)
         title = "Test loss, training time and size against the order"
         found.append(Section("Order study", drawn, [Figure("order-study", title, panels)]))
     if sources:
-        found.append(_regret(desk, [source for source in sources if source.fraction is None]))
+        found.append(_regret(workspace, [source for source in sources if source.fraction is None]))
     found.append(Section("Statistics", tables.stats(names), _occurrence(names)))
-    found.append(Section("Complexity", complexity.tables(desk)))
+    found.append(Section("Complexity", complexity.tables(workspace)))
     return found
 
 
-def _regret(desk: Desk, sources: Sequence[Source]) -> Section:
-    """On the first rows of the smallest set of ratings and of the smallest one of clicks."""
+def _regret(workspace: Workspace, sources: Sequence[Source]) -> Section:
+    """On the first rows of the smallest data set of ratings and of the smallest one of clicks."""
     found, figures = [], []
     for loss in ("squared", "logistic"):
         mine = [source for source in sources if source.rows().loss == loss]
@@ -65,15 +65,15 @@ def _regret(desk: Desk, sources: Sequence[Source]) -> Section:
         title = f"{source.title}, first {len(batch):,} rows"
         game = Game(Counts.of(batch).separate(order=REGRET_ORDER), loss, REGRET_RADIUS)
         players = [Ogd(radius=REGRET_RADIUS), FtrlGeneral(radius=REGRET_RADIUS), Ftrl()]
-        points = measure(game, batch, players, watch=desk.watch)
+        points = measure(game, batch, players, watch=workspace.watch)
         found += regret_tables(points, title, game)
         figures.append(Figure(f"regret-{source.name}", title, panels(points, title, game)))
-    words = "FTRL is Algorithm 1 with the step of Theorem 1; docs/regret.md says what is what."
+    words = "FTRL is Algorithm 1 with the step of Theorem 1; docs/regret.md explains the terms."
     return Section("Regret", found, figures, words)
 
 
 def _occurrence(names: Sequence[str]) -> list[Figure]:
-    """The paper's Figure 1, of every data set that is here."""
+    """The paper's Figure 1, for every data set that is present."""
     panels = []
     for name in names:
         if datasets.get(name).present():

@@ -1,11 +1,11 @@
-"""What the paper prints: the figures that ours stand beside."""
+"""The figures that the paper prints."""
 
 from __future__ import annotations
 
 from typing import Final
 
 Figure = tuple[float, float | None]
-"""A value and, for models that were repeated, its standard deviation."""
+"""A value and, for repeated models, its standard deviation."""
 
 RATINGS: Final = ("ml-100k", "ml-1m", "ml-10m")
 CLICKS: Final = ("avazu", "criteo", "kdd2012")
@@ -78,5 +78,5 @@ FIGURES: Final[dict[str, dict[str, dict[str, Figure]]]] = {
 
 
 def printed(data: str, measure: str, column: str | None) -> Figure | None:
-    """What stands in a cell of the paper; None where it has no such cell."""
+    """The value of a cell of the paper; None if it has no such cell."""
     return FIGURES[data].get(measure, {}).get(column or "")

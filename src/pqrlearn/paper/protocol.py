@@ -1,46 +1,46 @@
-"""The paper's protocol: who takes part, on which rows, and how a cell of a table is measured.
+"""The paper's protocol: contenders, rows, and how a cell of a table is measured.
 
 A cell is one contender on one split of one source. Its settings are chosen on the validation part,
-it learns the training part in one pass, and the test part is measured once. Counting for a
-separation sees the training part only. Models that start from a seed do so several times.
+it learns the training part in one pass, and the test part is measured once. Features are counted
+on the training part only. Models that start from a seed are repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pqrlearn import hyper
+from pqrlearn.hyper import Settings
 from pqrlearn.journal import Journal, key_of
 from pqrlearn.paper.printed import ORDERS, RATINGS
 from pqrlearn.paper.sources import Source
 from pqrlearn.progressive import evaluate
 from pqrlearn.separation import Counts
-from pqrlearn.tune import Settings, Task, chunks, tune
+from pqrlearn.tune import Task, chunks, tune
 
 Result = dict[str, Any]
 SCALES = {"none": None, "default": hyper.INTERACTION_SCALE}
-"""Of PQR: the paper's products as they are, and ours."""
+"""Interaction scales of PQR: none, as in the paper, and our default."""
 _COST = {"lr": 1, "pqr": 4, "fm": 6, "difacto": 8, "cfm": 200, "ccfm": 150}
-"""Roughly, of learning a row: for the order of work and the time that is left."""
+"""Rough cost of learning a row, to schedule work and to estimate the time left."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is done. Everything here is said in the report."""
+    """The amount of work; the report states all of it."""
 
     splits: int = 5
     repeats: int = 20
-    """Seeds of models that start from one, on every split."""
+    """Seeds per split, for models that start from one."""
     trials: int = 81
     costly_trials: int = 27
-    """Of CFM and CCFM, which are tuned on the first split only."""
+    """Trials of CFM and CCFM, which are tuned on the first split only."""
     study_trials: int = 27
     timings: int = 7
     seed: int = 1
-    """Of the first split; the others follow."""
+    """Seed of the first split; the others follow."""
 
     def settings(self) -> dict[str, int]:
         return asdict(self)
@@ -52,12 +52,12 @@ QUICK = Plan(splits=2, repeats=3, trials=18, costly_trials=6, study_trials=9, ti
 
 @dataclass(frozen=True)
 class Contender:
-    """One row of a table: a learner, what of it is not searched, and its column in the paper."""
+    """One row of a table: a learner, its fixed settings, and its column in the paper."""
 
     title: str
     kind: str
     order: int | None = None
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Settings = field(default_factory=Settings)
     printed: str | None = None
 
     @property
@@ -71,16 +71,16 @@ class Contender:
 
 
 def pqr(order: int, scale: str, printed: str | None = None) -> Contender:
-    fixed = {"interaction_scale": SCALES[scale]}
+    fixed: Settings = {"interaction_scale": SCALES[scale]}
     return Contender(f"PQR k={order} ({scale})", "pqr", order, fixed, printed)
 
 
 def contenders(data: str) -> list[Contender]:
-    """Who takes part on a data set: the paper's models, and both forms of PQR."""
+    """The contenders on a data set: the paper's models, and both forms of PQR."""
     found = [Contender("LR", "lr", printed="lr"), Contender("FM", "fm", printed="fm")]
     if data in RATINGS:
-        # The matrix steps every so many rows, and steps are what takes time.
-        ball = {"block_rows": 256 if data == "ml-100k" else 1024}
+        # Steps of the matrix take most of the time.
+        ball: Settings = {"block_rows": 256 if data == "ml-100k" else 1024}
         found += [
             Contender("CFM", "cfm", fixed=ball, printed="cfm"),
             Contender("CCFM", "ccfm", fixed=ball),
@@ -93,7 +93,7 @@ def contenders(data: str) -> list[Contender]:
 
 @dataclass(frozen=True)
 class Cell:
-    """A contender on a split; `settings` when they are known from another split."""
+    """A contender on a split; `settings` if they are known from another split."""
 
     source: Source
     contender: Contender
@@ -107,16 +107,16 @@ class Cell:
         return key_of("cell", self.source.name, self.source.rows().digest, *mine)
 
     def task(self) -> Task:
-        """What is to be tuned; the separation is counted on the training part only."""
+        """The tuning task; features are counted on the training part only."""
         parts, mine = self.source.parts(self.split), self.contender
         separation = None
         if mine.order is not None:
             separation = Counts.of(parts.train).separate(order=mine.order)
-        loss, fixed = self.source.rows().loss, dict(mine.fixed)
-        return Task(mine.kind, loss, parts.train, parts.validation, fixed, separation)
+        loss = self.source.rows().loss
+        return Task(mine.kind, loss, parts.train, parts.validation, mine.fixed, separation)
 
     def cost(self) -> float:
-        """Of learning, roughly, in rows of LR."""
+        """Rough cost of learning, in rows of LR."""
         passes = self.repeats + (0 if self.settings else self.trials / 3)
         return passes * len(self.source.rows().batch) * _COST[self.contender.kind]
 
@@ -129,9 +129,9 @@ def cell(plan: Plan, source: Source, contender: Contender, split: int, **known: 
 
 
 def measure(cell: Cell, trials: Path | None = None) -> Result:
-    """Chooses settings, learns, and measures the test part once for every seed.
+    """Chooses settings, learns, and measures the test part once per seed.
 
-    Trials of costly models are kept in the journal `trials`, as one cell may take minutes.
+    Trials of costly models are stored in the journal `trials`, because a cell may take minutes.
     """
     task, test = cell.task(), cell.source.parts(cell.split).test
     chosen, validation = cell.settings, None

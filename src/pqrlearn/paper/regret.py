@@ -2,17 +2,17 @@
 
     regret_T = Σ_{t ≤ T} f_t(θ_t) - min_{‖θ‖ ≤ D} Σ_{t ≤ T} f_t(θ)
 
-f_t is the loss of row t. The minimum is that of the first T rows, found anew for every T by the
-batch solver, which misses it by `gap` at most.
+f_t is the loss of row t. The minimum over the first T rows is found by the batch solver, for every
+T, up to `gap`.
 
-OGD (projected onto the ball) and FTRL-Proximal (which knows no ball) run once, and their regret is
-read off on the way. Theorem 1 is about a fixed step η that is chosen for T, so Algorithm 1 runs
-anew for every T, with
+OGD (projected onto the ball) and FTRL-Proximal (not constrained) run once, and their regret is
+recorded at each T. Theorem 1 is about a fixed step η that depends on T, so Algorithm 1 runs once
+per T, with
 
     η = D_R / (G_R √(2T)),    D_R² = max_{‖θ‖ ≤ D} R(θ) - R(θ_1) = D²/2    (R = ‖θ‖²/2, θ_1 = 0),
 
-where G_R bounds every ‖g_t‖. No such number is known beforehand: it starts as the longest gradient
-at θ = 0 and is raised to the longest that was met until a run stays within it. Then
+where G_R bounds every ‖g_t‖. It is not known in advance: it starts as the longest gradient at θ = 0
+and is raised to the longest one of the run, until a run stays within it. Then
 
     regret_T ≤ 2η Σ ‖g_t‖² + R(θ)/η ≤ 2 D_R G_R √(2T),    θ being the best in hindsight.
 """
@@ -20,33 +20,31 @@ at θ = 0 and is raised to the longest that was met until a run stays within it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pqrlearn.batch import Minimum, Problem, expanded, minimise, problem_of
-from pqrlearn.hyper import INTERACTION_SCALE, Ftrl, FtrlGeneral, Optimizer, check_rate
+from pqrlearn.hyper import INTERACTION_SCALE, Ftrl, FtrlGeneral, Ogd, Optimizer, check_rate
 from pqrlearn.learners import PQR
 from pqrlearn.paper.tables import Table
+from pqrlearn.paper.work import OnStep, silent
 from pqrlearn.plots import Line, Panel
 from pqrlearn.rows import Batch, FloatArray
-from pqrlearn.separation import Separation
-
-Watch = Callable[[float, str], None]
-"""Told how much of the work is done, from 0 to 1, and what is being done."""
+from pqrlearn.separation import Counts, Separation
 
 TITLES = {"ogd": "OGD", "ftrl-general": "FTRL", "ftrl": "FTRL-Proximal"}
 FIRST = 100
-"""The least T, where there are so many rows."""
+"""The smallest T, if there are enough rows."""
 TOLERANCE = 1e-5
-"""By how much the mean loss of the best weights may be above the least possible one."""
+"""How much the mean loss of the best weights may exceed its minimum."""
 
 
 @dataclass(frozen=True)
 class Game:
-    """What all the players share: the model, its loss, and the ball."""
+    """What all optimizers have in common: the model, its loss, and the ball."""
 
     separation: Separation
     loss: str
@@ -60,9 +58,39 @@ class Game:
         return PQR(self.separation, self.loss, optimizer, interaction_scale=self.interaction_scale)
 
 
+@dataclass(frozen=True, kw_only=True)
+class RegretConfig:
+    """Which optimizers are measured in which game, and how finely.
+
+    Fields have the names of the options of `pqr paper regret`. `rows` of None are all of the data.
+    """
+
+    radius: float = 10.0
+    order: int | None = None
+    rows: int | None = 20_000
+    points: int = 12
+    optimizers: tuple[str, ...] = tuple(TITLES)
+    eta: float = Ogd.eta
+    alpha: float = Ftrl.alpha
+    interaction_scale: float | None = INTERACTION_SCALE
+    tolerance: float = TOLERANCE
+
+    def game(self, batch: Batch, loss: str) -> Game:
+        separation = Counts.of(batch).separate(order=self.order)
+        return Game(separation, loss, self.radius, self.interaction_scale)
+
+    def chosen(self) -> list[Optimizer]:
+        known: dict[str, Optimizer] = {
+            Ogd.name: Ogd(self.eta, radius=self.radius),
+            Ftrl.name: Ftrl(self.alpha),
+            FtrlGeneral.name: FtrlGeneral(radius=self.radius),
+        }
+        return [known[name] for name in self.optimizers]
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What an optimizer lost at each row, and how long the gradient there was."""
+    """The loss and the length of the gradient at each row."""
 
     losses: FloatArray
     gradients: FloatArray
@@ -70,7 +98,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Theorem:
-    """Theorem 1 at one T, with its constants as measured."""
+    """Theorem 1 at one T, with measured constants."""
 
     eta: float
     d_r: float
@@ -87,10 +115,10 @@ class Point:
 
     rows: int
     best: float
-    """The loss of the best fixed weights, summed over the rows; the least may be lower by `gap`."""
+    """The total loss of the best fixed weights; the true minimum may be lower by `gap`."""
     gap: float
     length: float
-    """‖θ‖ of the best."""
+    """‖θ‖ of the best weights."""
     regret: dict[str, float]
     theorem: Theorem | None
 
@@ -103,21 +131,21 @@ def measure(
     game: Game,
     batch: Batch,
     optimizers: Sequence[Optimizer],
-    *,
     points: int = 12,
     tolerance: float = TOLERANCE,
-    watch: Watch | None = None,
+    *,
+    watch: OnStep | None = None,
 ) -> list[Point]:
     """The regret of every optimizer at `points` values of T, from few rows to all.
 
-    Of an FtrlGeneral neither step nor radius is used: Theorem 1 and the game say what they are.
+    Step and radius of an FtrlGeneral are ignored: Theorem 1 and the game determine them.
     """
-    tell = watch or (lambda share, text: None)
-    tell(0.0, "expanding the rows")
+    report = watch or silent
+    report(0.0, "expanding the rows")
     stream = _Stream(game, batch)
     runs = {o.name: stream.run(o) for o in optimizers if not isinstance(o, FtrlGeneral)}
     found = []
-    for rows, best in _hindsight(stream.problem, horizons(len(batch), points), tolerance, tell):
+    for rows, best in _hindsight(stream.problem, horizons(len(batch), points), tolerance, report):
         theorem = None
         if any(isinstance(optimizer, FtrlGeneral) for optimizer in optimizers):
             theorem, runs[FtrlGeneral.name] = stream.theorem(rows, best)
@@ -135,24 +163,24 @@ def horizons(rows: int, points: int) -> list[int]:
 
 
 def _hindsight(
-    problem: Problem, many: list[int], tolerance: float, tell: Watch
+    problem: Problem, many: list[int], tolerance: float, report: OnStep
 ) -> Iterator[tuple[int, Minimum]]:
-    """The best weights for the first T rows, each found from the one before."""
+    """The best weights for the first T rows, each search starting from the one before."""
     best: Minimum | None = None
     for at, rows in enumerate(many):
         share = sum(many[:at]) / sum(many)
 
         def watch(iteration: int, _: float, rows: int = rows, share: float = share) -> None:
-            tell(share, f"the best weights for {rows:,} rows: iteration {iteration:,}")
+            report(share, f"the best weights for {rows:,} rows: iteration {iteration:,}")
 
-        if best is not None:  # the same ball holds back more loss
+        if best is not None:  # the multiplier grows with the total loss
             best = replace(best, multiplier=best.multiplier * rows / many[at - 1])
         best = minimise(problem.head(rows), tolerance, best, watch)
         yield rows, best
 
 
 class _Stream:
-    """The rows, and how long each of them is once expanded."""
+    """The rows, and the norm of each when expanded."""
 
     def __init__(self, game: Game, batch: Batch) -> None:
         self._game, self._batch = game, batch
@@ -171,7 +199,7 @@ class _Stream:
         )
 
     def theorem(self, rows: int, best: Minimum) -> tuple[Theorem, Run]:
-        """Algorithm 1 with the step of Theorem 1 for so many rows."""
+        """Algorithm 1 with the step of Theorem 1 for this number of rows."""
         d_r = self._game.radius / math.sqrt(2)
         g_r = float(self._gradients(np.zeros(rows)).max()) or 1.0
         while True:
@@ -186,7 +214,7 @@ class _Stream:
         return Theorem(eta, d_r, g_r, bound, 2 * d_r * g_r * math.sqrt(2 * rows)), run
 
     def _gradients(self, margins: FloatArray) -> FloatArray:
-        """‖g_t‖ where the margins of the first rows are these."""
+        """‖g_t‖ of the first rows, given their margins."""
         rows = len(margins)
         slope = np.abs(self.problem.loss.slope(margins, self._batch.labels[:rows]))
         return self._weights[:rows] * slope * self._lengths[:rows]
@@ -196,7 +224,7 @@ class _Stream:
 
 
 def tables(points: Sequence[Point], title: str, game: Game) -> list[Table]:
-    """The regret, then the same per row."""
+    """The regret, and the regret per row."""
     names = list(points[0].regret)
     title += f", order {game.separation.order:,}, ‖θ‖ ≤ {game.radius:g}, {game.loss} loss"
     bounds = ["Theorem 1", "worst case"] if points[0].theorem else []
@@ -255,7 +283,7 @@ def panels(points: Sequence[Point], title: str, game: Game) -> list[Panel]:
 
 
 def _line(name: str, rows: Sequence[int], values: Sequence[float]) -> Line:
-    """Only what lies above zero: the scale has no room for the rest."""
+    """Positive values only: the scale is logarithmic."""
     above = [(t, value) for t, value in zip(rows, values, strict=True) if value > 0]
     style: Any = "o-" if name in TITLES.values() else "--"
     return Line(name, [t for t, _ in above], [value for _, value in above], style=style)

@@ -1,4 +1,4 @@
-"""One report of everything: a page that needs no other file, Markdown, and plain data."""
+"""The report: a self-contained HTML page, Markdown, and JSON data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pqrlearn import plots, tune
-from pqrlearn.files import write_whole
+from pqrlearn.files import atomic_write
 from pqrlearn.machine import commit, machine
 from pqrlearn.paper.protocol import Plan
 from pqrlearn.paper.tables import Table, as_data
@@ -22,7 +22,7 @@ TITLE = "Projective Quadratic Regression, measured again"
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels under a title, with the name of its files."""
+    """Panels with a title and the name of their files."""
 
     name: str
     title: str
@@ -31,7 +31,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report."""
+    """A section of the report."""
 
     title: str
     tables: Sequence[Table] = ()
@@ -56,7 +56,7 @@ class Report:
             "results.json": json.dumps(self.data(), indent=1, ensure_ascii=False) + "\n",
         }
         for name, text in texts.items():
-            write_whole(folder / name, text.encode())
+            atomic_write(folder / name, text.encode())
         saved = [path for n, figure in drawn.items() for path in plots.save(figure, folder / n)]
         return [*(folder / name for name in texts), *saved]
 
@@ -69,11 +69,12 @@ class Report:
         }
 
     def markdown(self) -> str:
+        """Names the figures without showing them, so that the page can be kept by itself."""
         parts = [f"# {TITLE}", "", *(f"- {line}" for line in _made_lines(self.made)), ""]
         parts += ["## Choices", "", *(f"- {choice}" for choice in self.choices)]
         for section in self.sections:
             parts += ["", f"## {section.title}", *(["", section.words] if section.words else [])]
-            parts += [f"\n![{f.title}]({f.name}.svg)" for f in section.figures]
+            parts += [f"\nFigure `{f.name}.svg`: {f.title}." for f in section.figures]
             parts += ["\n" + markdown_table(table) for table in section.tables]
         return "\n".join(parts) + "\n"
 
@@ -94,7 +95,7 @@ class Report:
 
 
 def made(command: str, seconds: float, kept: int, *outputs: str) -> dict[str, Any]:
-    """How, where and when; `kept` cells came from earlier runs."""
+    """Command, date, commit and machine; `kept` cells came from earlier runs."""
     return {
         "command": command,
         "date": time.strftime("%Y-%m-%d"),
@@ -107,7 +108,7 @@ def made(command: str, seconds: float, kept: int, *outputs: str) -> dict[str, An
 
 
 def choices(plan: Plan, *, quick: bool) -> list[str]:
-    """What was decided, in sentences."""
+    """The choices of the protocol, as sentences."""
     shares = "80 % of the rows train, 10 % choose settings, 10 % test"
     found = [
         f"Random splits: {plan.splits}, seeds from {plan.seed} on: {shares}. One pass, one row at "
@@ -131,7 +132,7 @@ def choices(plan: Plan, *, quick: bool) -> list[str]:
         f"{plan.timings} multiples of LR in the same round.",
         f"The order study uses one split and {plan.study_trials} trials at every order.",
     ]
-    note = "THIS IS A QUICK RUN: fewer splits, seeds and trials than the paper's protocol asks for."
+    note = "THIS IS A QUICK RUN: fewer splits, seeds and trials than in the paper's protocol."
     return [note, *found] if quick else found
 
 
@@ -140,7 +141,7 @@ def _range(values: Sequence[float]) -> str:
 
 
 def markdown_table(table: Table) -> str:
-    """With its title and notes; columns of figures stand to the right."""
+    """With title and notes; figures are right-aligned."""
     rule = [":--" if at < table.text_columns else "--:" for at in range(len(table.columns))]
     lines = [f"**{table.title}**", ""]
     lines += [f"| {' | '.join(cells)} |" for cells in (table.columns, rule, *table.rows)]

@@ -1,4 +1,4 @@
-"""From the cells of a plan to what a table says of a contender."""
+"""From the results of cells to the rows of a table."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from pqrlearn.paper.printed import printed
 from pqrlearn.paper.protocol import Contender, Plan, Result, contenders
 from pqrlearn.paper.sources import Source
-from pqrlearn.paper.work import Desk, accuracy, training_times
+from pqrlearn.paper.work import Workspace, accuracy, training_times
 
 
 @dataclass(frozen=True)
 class Row:
-    """A contender on a source: its results on every split, and LR's on the same splits."""
+    """A contender on a source: its results on every split, and those of LR."""
 
     source: Source
     contender: Contender
@@ -30,7 +30,7 @@ class Row:
         return list(self.results[0]["tests"][0])
 
     def summary(self, measure: str) -> dict[str, float | None]:
-        """Means; what seeds and what splits change; the paper's; and, pairwise, against LR."""
+        """Mean, standard deviations, the paper's value, and the paired difference from LR."""
         mine, linear = _by_split(self.results, measure), _by_split(self.linear, measure)
         paired = [a - b for a, b in zip(mine, linear, strict=True)]
         paper = printed(self.source.name, measure, self.contender.printed)
@@ -47,13 +47,13 @@ class Row:
         }
 
     def _seeds_std(self, measure: str) -> float | None:
-        """Within a split, on average: what the paper's ± is."""
+        """Mean standard deviation within a split, which is the paper's ±."""
         spreads = [_std([test[measure] for test in result["tests"]]) for result in self.results]
         known = [spread for spread in spreads if spread is not None]
         return fmean(known) if known else None
 
     def time(self) -> float | None:
-        """Of a training pass, as a multiple of LR's in the same round."""
+        """Time of a training pass, as a multiple of LR's in the same round."""
         if not self.seconds:
             return None
         return median(a / b for a, b in zip(self.seconds, self.linear_seconds, strict=True))
@@ -73,7 +73,7 @@ class Row:
 
 
 def _by_split(results: Sequence[Result], measure: str) -> list[float]:
-    """The mean over seeds, for each split."""
+    """The mean over seeds, per split."""
     return [fmean(test[measure] for test in result["tests"]) for result in results]
 
 
@@ -81,10 +81,10 @@ def _std(values: Sequence[float]) -> float | None:
     return stdev(values) if len(values) > 1 else None
 
 
-def measured(desk: Desk, plan: Plan, sources: Sequence[Source]) -> list[list[Row]]:
+def measured(workspace: Workspace, plan: Plan, sources: Sequence[Source]) -> list[list[Row]]:
     """Every contender on every source."""
     entries = [(source, c) for source in sources for c in contenders(source.name)]
-    found = list(zip(entries, accuracy(desk, plan, entries), strict=True))
+    found = list(zip(entries, accuracy(workspace, plan, entries), strict=True))
     rows = []
     for source in sources:
         mine = [(c, results) for (s, c), results in found if s == source]
@@ -92,10 +92,10 @@ def measured(desk: Desk, plan: Plan, sources: Sequence[Source]) -> list[list[Row
     return rows
 
 
-def timed(desk: Desk, plan: Plan, rows: Sequence[Row]) -> list[Row]:
-    """The rows of one source, with the time of a training pass each."""
+def timed(workspace: Workspace, plan: Plan, rows: Sequence[Row]) -> list[Row]:
+    """The rows of one source, with training times."""
     entries = [(row.contender, row.results[0]) for row in rows]
-    seconds = training_times(desk, plan, rows[0].source, entries)
+    seconds = training_times(workspace, plan, rows[0].source, entries)
     return [
         Row(row.source, row.contender, row.results, row.linear, mine, seconds[0])
         for row, mine in zip(rows, seconds, strict=True)

@@ -1,4 +1,4 @@
-"""Where the rows of a column come from: a data set's own files, or a stream of its shape."""
+"""The rows of a column: from the files of a data set, or from a stream of its shape."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STREAMS = {
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in memory, and what they are."""
+    """Rows in memory, and their description."""
 
     batch: Batch
     loss: str
@@ -30,7 +30,7 @@ class Rows:
     sample: bool
     digest: str
     margins: FloatArray | None = None
-    """Of a simulated stream: those that its clicks were drawn from."""
+    """True margins of a simulated stream."""
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Source:
-    """The data set `name`, or with a `fraction` that share of its rows, simulated."""
+    """The data set `name`; with a `fraction`, a simulated stream with that share of its rows."""
 
     name: str
     fraction: float | None = None
@@ -65,13 +65,13 @@ class Source:
 
 @dataclass(frozen=True)
 class Parts:
-    """80, 10 and 10 % of the rows, drawn at random by the number of the split."""
+    """80, 10 and 10 % of the rows, at random; the split is the seed."""
 
     train: Batch
     validation: Batch
     test: Batch
     truth: dict[str, float] | None
-    """Of a simulated stream: the figures of the chances themselves on the test rows."""
+    """Figures of the true margins of a simulated stream on the test rows."""
 
 
 @lru_cache(maxsize=8)

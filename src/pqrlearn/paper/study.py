@@ -1,6 +1,6 @@
-"""The order study: what k changes. Test loss, training time and size against k, on each source.
+"""The order study: test loss, training time and size against the order k, on each source.
 
-One split; at every order the other settings are chosen anew on the validation part.
+One split; the other settings are tuned for each order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pqrlearn.loss import loss_named
 from pqrlearn.paper.protocol import SCALES, Contender, Plan, Result, pqr
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.tables import NAMES, NONE, Table, count, number, times
-from pqrlearn.paper.work import Desk, accuracy, training_times
+from pqrlearn.paper.work import Workspace, accuracy, training_times
 from pqrlearn.plots import Line, Panel
 from pqrlearn.separation import Counts
 
@@ -23,7 +23,7 @@ GRID = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
 
 @dataclass(frozen=True)
 class Point:
-    """One order of one form of PQR, or LR; time is a multiple of LR's."""
+    """PQR with one order and one scale, or LR; time is a multiple of LR's."""
 
     title: str
     scale: str | None
@@ -39,16 +39,18 @@ def orders(source: Source) -> list[int]:
     return [k for k in GRID if k < distinct] + ([distinct] if distinct <= GRID[-1] else [])
 
 
-def study(desk: Desk, plan: Plan, sources: Sequence[Source]) -> tuple[list[Table], list[Panel]]:
+def study(
+    workspace: Workspace, plan: Plan, sources: Sequence[Source]
+) -> tuple[list[Table], list[Panel]]:
     """A table and three panels for each source."""
     single = replace(plan, splits=1, trials=plan.study_trials)
     fields = {source: _contenders(source) for source in sources}
     entries = [(source, contender) for source in sources for contender in fields[source]]
-    found = iter(accuracy(desk, single, entries))
+    found = iter(accuracy(workspace, single, entries))
     tables, panels = [], []
     for source in sources:
         pairs = [(contender, next(found)[0]) for contender in fields[source]]
-        seconds = training_times(desk, single, source, pairs)
+        seconds = training_times(workspace, single, source, pairs)
         points = [
             _point(source, contender, result, mine, seconds[0])
             for (contender, result), mine in zip(pairs, seconds, strict=True)
@@ -81,7 +83,7 @@ def _measure(source: Source) -> str:
 
 
 def _table(source: Source, points: Sequence[Point]) -> Table:
-    """A line for each order, both forms side by side."""
+    """A line per order, both forms of PQR side by side."""
     by_place = {(point.scale, point.order): point for point in points}
     columns = ["k"]
     for scale in SCALES:
@@ -125,7 +127,7 @@ def _panels(source: Source, points: Sequence[Point]) -> list[Panel]:
 
 
 def _lines(points: Sequence[Point], field: str) -> list[Line]:
-    """One for each form of PQR, and LR as a level."""
+    """A line per form of PQR, and a horizontal one for LR."""
     linear = points[0]
     ends = [min(p.order for p in points[1:]), max(p.order for p in points[1:])]
     level = float(getattr(linear, field))

@@ -1,4 +1,4 @@
-"""The paper's tables, filled with what was measured here, beside what the paper prints."""
+"""The paper's tables, with measured values beside those that it prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pqrlearn.paper.printed import CLICKS, FIGURES, RATINGS, printed
 from pqrlearn.paper.protocol import Plan, contenders
 from pqrlearn.paper.results import Row, measured, timed
 from pqrlearn.paper.sources import Source
-from pqrlearn.paper.work import Desk
+from pqrlearn.paper.work import Workspace
 
 NONE = "–"
 NAMES = {
@@ -27,7 +27,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Table:
-    """Words for people, and the same as plain data for programs."""
+    """Text cells for people, and the same as plain data for programs."""
 
     name: str
     title: str
@@ -39,16 +39,16 @@ class Table:
 
 
 def as_data(table: Table) -> dict[str, Any]:
-    """A table as JSON: its words, and the figures behind them."""
+    """A table as JSON: its text, and the figures behind it."""
     return {**asdict(table), "data": table.data}
 
 
-def rmse(desk: Desk, plan: Plan, names: Sequence[str] = RATINGS) -> list[Table]:
-    """The RMSE table, a part for each data set."""
+def rmse(workspace: Workspace, plan: Plan, names: Sequence[str] = RATINGS) -> list[Table]:
+    """The RMSE table, one part per data set."""
     sources = [Source(name) for name in names]
-    rows = measured(desk, plan, [source for source in sources if source.present()])
+    rows = measured(workspace, plan, [source for source in sources if source.present()])
     parts = {mine[0].source: mine for mine in rows}
-    return [_glance(sources, parts)] + [
+    return [_overview(sources, parts)] + [
         table
         for source in sources
         for table in (_ratings(parts[source]) if source in parts else [_absent(source)])
@@ -56,12 +56,12 @@ def rmse(desk: Desk, plan: Plan, names: Sequence[str] = RATINGS) -> list[Table]:
 
 
 def binary(
-    desk: Desk, plan: Plan, names: Sequence[str] = CLICKS, fraction: float | None = None
+    workspace: Workspace, plan: Plan, names: Sequence[str] = CLICKS, fraction: float | None = None
 ) -> list[Table]:
     """The table of AUC, LogLoss, time and size; with a fraction, from simulated streams."""
     sources = [Source(name, fraction) for name in names]
-    rows = measured(desk, plan, [source for source in sources if source.present()])
-    parts = {mine[0].source: timed(desk, plan, mine) for mine in rows}
+    rows = measured(workspace, plan, [source for source in sources if source.present()])
+    parts = {mine[0].source: timed(workspace, plan, mine) for mine in rows}
     return [
         table
         for source in sources
@@ -69,8 +69,8 @@ def binary(
     ]
 
 
-def _glance(sources: Sequence[Source], parts: dict[Source, list[Row]]) -> Table:
-    """The table in the shape it has in the paper, turned: a line for each model."""
+def _overview(sources: Sequence[Source], parts: dict[Source, list[Row]]) -> Table:
+    """The paper's table, transposed: a line per model."""
     columns, lines = [""], []
     for source in sources:
         columns += [f"{source.title} paper", "here"]
@@ -143,7 +143,7 @@ def _clicks_cells(row: Row) -> list[str]:
 
 
 def _absent(source: Source) -> Table:
-    """What the paper prints of a data set that is not here."""
+    """The paper's values for a data set that is missing."""
     measures = list(FIGURES[source.name])
     columns = ["", *(f"{NAMES[measure]} paper" for measure in measures)]
     lines = []
@@ -152,14 +152,14 @@ def _absent(source: Source) -> Table:
             title = contender.title.removesuffix(" (none)")
             lines.append([title, *(_as_printed(source, m, contender.printed) for m in measures)])
     note = (
-        f"could not run: {datasets.get(source.name).title} is not here "
+        f"could not run: {datasets.get(source.name).title} was not found "
         f"(pqr data get {source.name} fetches it or says how)"
     )
     return Table(f"absent {source.name}", f"{source.title}: not measured", columns, lines, [note])
 
 
 def _chosen(rows: Sequence[Row]) -> Table:
-    """Which settings won, and on how many splits."""
+    """The winning settings, and on how many splits they won."""
     lines = []
     for row in rows:
         found = Counter(_words(result["settings"]) for result in row.results)
@@ -193,7 +193,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
 
 
 def stats(names: Sequence[str] = (*RATINGS, *CLICKS)) -> list[Table]:
-    """The statistics table: what the paper prints, and what the files hold."""
+    """The statistics table: the paper's values, and those of the files."""
     columns = ["", "rows paper", "here", "features paper", "here", "non-zeros a row", "label"]
     found = [_counted(Source(name)) for name in names]
     lines, notes, data = (list(parts) for parts in zip(*found, strict=True))
@@ -204,7 +204,7 @@ def _counted(source: Source) -> tuple[list[str], str, dict[str, Any]]:
     """A line of the table, its note and its data."""
     known = datasets.get(source.name)
     here: dict[str, Any] = {"rows": None, "features": None, "nonzeros_per_row": None}
-    note = f"{source.title}: not here"
+    note = f"{source.title}: not found"
     if source.present():
         batch = source.rows().batch
         here["rows"], here["features"] = len(batch), separation.Counts.of(batch).distinct

@@ -1,4 +1,4 @@
-"""Gets the cells of a plan done: on several processes, each result kept as soon as it is there."""
+"""Measures the cells of a plan on several processes, and stores each result at once."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from pqrlearn.journal import Journal, key_of
 from pqrlearn.paper.protocol import Cell, Contender, Plan, Result, cell, measure
 from pqrlearn.paper.sources import Source
 
-Watch = Callable[[float, str], None]
-"""Told after every cell: the share of the work that is done, and what was done last."""
+OnStep = Callable[[float, str], None]
+"""Called with the share of the work that is done and a description of the current step."""
 
 
 def silent(done: float, text: str) -> None:
-    """For those who do not watch."""
+    """Shows nothing."""
 
 
 @dataclass
-class Desk:
-    """Where work is done and kept: a folder for results, and how many processes share it."""
+class Workspace:
+    """A folder for results, and the number of processes that compute them."""
 
     cache: Path | None
     jobs: int = 1
-    watch: Watch = silent
+    watch: OnStep = silent
 
     def __post_init__(self) -> None:
         self.journal = Journal(self.cache / "cells.jsonl" if self.cache else None)
         self.reused = 0
 
     def results(self, cells: Sequence[Cell]) -> list[Result]:
-        """Of each cell, in order; those that are known are not measured again."""
-        for source in dict.fromkeys(mine.source for mine in cells):
+        """The result of each cell, in order; known results are reused."""
+        for source in dict.fromkeys(one.source for one in cells):
             self.watch(0.0, f"reading {source.title}")
             source.rows()
-        keys = [mine.key() for mine in cells]
+        keys = [one.key() for one in cells]
         missing = {key: c for key, c in zip(keys, cells, strict=True) if key not in self.journal}
         costs = {key: c.cost() for key, c in missing.items()}
-        # The longest first, but all of one source together: its rows are read once by a process.
+        # The longest first, but grouped by source: a process reads the rows of a source once.
         first = {c.source: at for at, c in reversed(list(enumerate(cells)))}
         order = sorted(missing, key=lambda key: (first[missing[key].source], -costs[key]))
         self.reused += len(set(keys)) - len(missing)
@@ -58,15 +58,15 @@ class Desk:
         return [self.journal[key] for key in keys]
 
     def _measured(self, cells: dict[str, Cell]) -> Iterator[tuple[str, Result]]:
-        """Every cell with its key when it is done; an empty key each second, to show progress."""
+        """Keys and results as they finish; an empty key each second, to update progress."""
         trials = self.cache / "trials.jsonl" if self.cache else None
         if self.jobs == 1 or len(cells) < 2:
-            for key, mine in cells.items():
+            for key, one in cells.items():
                 yield "", {}
-                yield key, measure(mine, trials)
+                yield key, measure(one, trials)
             return
         with _pool(min(self.jobs, len(cells))) as pool:
-            work = {pool.submit(measure, mine, trials): key for key, mine in cells.items()}
+            work = {pool.submit(measure, one, trials): key for key, one in cells.items()}
             waiting = set(work)
             while waiting:
                 yield "", {}
@@ -76,12 +76,12 @@ class Desk:
 
 @contextmanager
 def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes of their own, as not every learner leaves Python while it learns."""
+    """Processes, because not every learner releases the GIL."""
     pool = ProcessPoolExecutor(
         jobs,
         mp_context=get_context("spawn"),
         initializer=signal.signal,
-        initargs=(signal.SIGINT, signal.SIG_DFL),  # Ctrl-C ends them without a word
+        initargs=(signal.SIGINT, signal.SIG_DFL),  # Ctrl-C ends them silently
     )
     try:
         yield pool
@@ -90,11 +90,11 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def accuracy(
-    desk: Desk, plan: Plan, entries: Sequence[tuple[Source, Contender]]
+    workspace: Workspace, plan: Plan, entries: Sequence[tuple[Source, Contender]]
 ) -> list[list[Result]]:
     """The results of each contender on its source, one for each split.
 
-    Costly ones are tuned on the first split; on the others they go by what was found there.
+    Costly contenders are tuned on the first split only, and reuse its settings on the others.
     """
     tuned = [1 if contender.costly else plan.splits for _, contender in entries]
     early = [
@@ -102,23 +102,23 @@ def accuracy(
         for (source, contender), splits in zip(entries, tuned, strict=True)
         for split in range(splits)
     ]
-    found = iter(desk.results(early))
+    found = iter(workspace.results(early))
     first = [[next(found) for _ in range(splits)] for splits in tuned]
     late = [
         cell(plan, source, contender, split, settings=mine[0]["settings"])
         for (source, contender), mine in zip(entries, first, strict=True)
         for split in range(len(mine), plan.splits)
     ]
-    found = iter(desk.results(late))
+    found = iter(workspace.results(late))
     return [mine + [next(found) for _ in range(len(mine), plan.splits)] for mine in first]
 
 
 def training_times(
-    desk: Desk, plan: Plan, source: Source, entries: Sequence[tuple[Contender, Result]]
+    workspace: Workspace, plan: Plan, source: Source, entries: Sequence[tuple[Contender, Result]]
 ) -> list[list[float]]:
     """Processor seconds of one training pass in memory, for each contender in each round.
 
-    They run alone and in turn, so that a slower minute of the machine strikes all of them.
+    They run alone and in turn, so that a slow minute of the machine affects all of them.
     """
     cells = [
         cell(plan, source, contender, 0, settings=result["settings"])
@@ -134,7 +134,7 @@ def training_times(
                 start = time.process_time()
                 task.trained(mine.settings or {})
                 seconds[at].append(time.process_time() - start)
-            desk.watch((turn + 1) / plan.timings, f"{source.title}, times, one at a time")
+            workspace.watch((turn + 1) / plan.timings, f"{source.title}, times, one at a time")
         return seconds
 
-    return cast("list[list[float]]", desk.journal.once(key, rounds))
+    return cast("list[list[float]]", workspace.journal.once(key, rounds))

@@ -1,17 +1,18 @@
-"""Readers turn inputs into Batches: one module per format, one seam (base), one opener."""
+"""Readers turn inputs into Batches: one module per format, one interface (base), one opener."""
 
 from __future__ import annotations
 
-from pqrlearn.readers.ahead import ahead
+from pqrlearn.encoder import batch_of
 from pqrlearn.readers.base import AnyPath, Reader
 from pqrlearn.readers.cache import CacheReader
-from pqrlearn.readers.columns import batch_of
 from pqrlearn.readers.inputs import Inputs
 from pqrlearn.readers.libsvm import LibsvmReader, format_batch
 from pqrlearn.readers.names import format_names, read_names
-from pqrlearn.readers.opener import FORMATS, open_reader, read
+from pqrlearn.readers.opener import FORMATS, Reading, open_reader, read, read_inputs
+from pqrlearn.readers.prefetch import prefetch
 from pqrlearn.readers.sample import Sample, at_most
 from pqrlearn.readers.source import Source, open_source
+from pqrlearn.readers.tables import TableReader
 
 __all__ = [
     "FORMATS",
@@ -20,15 +21,18 @@ __all__ = [
     "Inputs",
     "LibsvmReader",
     "Reader",
+    "Reading",
     "Sample",
     "Source",
-    "ahead",
+    "TableReader",
     "at_most",
     "batch_of",
     "format_batch",
     "format_names",
     "open_reader",
     "open_source",
+    "prefetch",
     "read",
+    "read_inputs",
     "read_names",
 ]

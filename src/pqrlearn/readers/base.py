@@ -1,4 +1,4 @@
-"""The one seam of reading: an input, whatever its format, is a Reader."""
+"""The interface of all readers."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from contextlib import closing
 from typing import IO, ClassVar, Final
 
 from pqrlearn.errors import DataError, HyperError, RowError
-from pqrlearn.files import mark
+from pqrlearn.files import file_digest
 from pqrlearn.names import Names
 from pqrlearn.readers.source import is_file
 from pqrlearn.rows import Batch
+from pqrlearn.schema import Schema
 
 KEPT_ERRORS: Final = 10
-"""How many bad rows are described; the others are counted."""
+"""How many bad rows are described; the others are only counted."""
 
 AnyPath = str | os.PathLike[str]
 
 
 class Reader(ABC):
-    """One input as a stream of Batches, in memory that does not grow with the input.
+    """One input as a stream of Batches, in bounded memory.
 
     With `on_bad_row="skip"` bad rows are counted in `bad_rows`, the first few are described in
-    `first_bad`, and all are written to `keep_bad`, if that is given. These and `rows` are of the
-    last call of `batches`, so far.
+    `first_bad`, and all are written to `keep_bad`, if given. These attributes and `rows` refer to
+    the last call of `batches`, so far.
     """
 
     named: ClassVar[bool] = False
-    """Whether the format has names for features; others number them."""
+    """Whether the format names its features; in other formats they are numbers."""
     ready: ClassVar[bool] = False
-    """Whether rows are stored as they are in memory, so that reading again costs little."""
+    """Whether rows are stored parsed, so that reading them again is cheap."""
 
     def __init__(
         self, path: AnyPath, *, on_bad_row: str = "stop", keep_bad: IO[bytes] | None = None
@@ -42,12 +43,17 @@ class Reader(ABC):
         self._skip = on_bad_row == "skip"
         self._begin(Names())
 
-    def batches(self, names: Names | None = None) -> Iterator[Batch]:
-        """In order, none of them empty; RowError at a bad row, after the rows before it.
+    @property
+    def schema(self) -> Schema | None:
+        """What the columns of a table are; other formats have none."""
+        return None
 
-        Names that the input has for features are looked up in `names` and added to it, so that
-        several inputs can be numbered together; new ones also come with the Batch that has them
-        first. Every call reads anew; of a stream there can be only one.
+    def batches(self, names: Names | None = None) -> Iterator[Batch]:
+        """All rows in order, in non-empty Batches; RowError at a bad row, after the rows before it.
+
+        Names of features are looked up in `names` and added to it, so that several inputs can share
+        one numbering; new names also come with the Batch where they first occur. Every call reads
+        the input from the start; a stream can be read only once.
         """
         self._begin(Names() if names is None else names)
         with closing(self._read()) as batches:
@@ -57,7 +63,7 @@ class Reader(ABC):
 
     @abstractmethod
     def _read(self) -> Generator[Batch, None, None]:
-        """The batches; notes bad rows and adds to `names`."""
+        """The batches; counts bad rows and adds to `names`."""
 
     def _begin(self, names: Names) -> None:
         self.names = names
@@ -66,37 +72,37 @@ class Reader(ABC):
 
     @property
     def bytes(self) -> int | None:
-        """Its size on disk; None when that is unknown."""
+        """Size on disk; None if unknown."""
         return os.path.getsize(self.path) if is_file(self.path) else None
 
     def fraction(self) -> float | None:
-        """How much of it has been read, from 0 to 1; None when that is unknown."""
+        """The fraction that has been read, from 0 to 1; None if unknown."""
         return None
 
     def digest(self) -> str:
-        """What the input is known by: the same for the same content; "stream" for a stream."""
-        return mark(self.path)
+        """Identifies the content of the input; "stream" for a stream."""
+        return file_digest(self.path)
 
-    # -- reading a part of it, as counting does -----------------------------------
+    # -- reading a part, for counting -----------------------------------------------
 
     @property
     def enterable(self) -> bool:
-        """Whether `part` works; otherwise only the first rows can be had without reading all."""
+        """Whether reading can start in the middle, by `part`."""
         return False
 
     @property
     def size(self) -> int:
-        """What parts are cut by, where it is enterable: bytes of text, rows of a cache."""
+        """The length of an enterable input, in units of `part`: bytes of text, rows of a cache."""
         raise self._not_enterable()
 
     def estimated_rows(self) -> float:
-        """About how many rows it has, where it is enterable."""
+        """The approximate number of rows of an enterable input."""
         raise self._not_enterable()
 
     def part(self, start: int, stop: int) -> Reader:
-        """The rows that begin at `start` or later, and before `stop`, out of `size`.
+        """The rows that begin at `start` or later and before `stop`, in units of `size`.
 
-        Parts side by side share out the rows, none lost and none twice.
+        Adjacent parts have every row exactly once.
         """
         raise self._not_enterable()
 

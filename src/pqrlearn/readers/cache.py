@@ -1,9 +1,9 @@
-"""A parsed file, kept: rows as they lie in memory, in one safetensors file that is mapped.
+"""Caches: parsed rows in one memory-mapped safetensors file.
 
 The container and its checks are those of models, and every row passes the checks of a Batch. A
-cache remembers the file it was made from, and is refused when that file has changed. Values and
-weights that are all 1 are left out. Each block of rows has digests of its own, which are checked
-when it is read: a cache may be larger than memory.
+cache records the file it was made from, and is rejected if that file has changed. Values and
+weights that are all 1 are omitted. Each block of rows has its own digests, which are checked when
+the block is read, because a cache may be larger than memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from pqrlearn import modelfile
 from pqrlearn.errors import DataError, ModelFileError, RowError
-from pqrlearn.files import mark, written_whole
+from pqrlearn.files import atomic_path, file_digest
 from pqrlearn.hyper import check_whole
 from pqrlearn.loss import loss_named
 from pqrlearn.readers.base import Reader
@@ -42,28 +42,28 @@ _ONES = ("values", "weights")
 def kept(
     path: str | os.PathLike[str], batches: Iterable[Batch], source: str | None = None
 ) -> Generator[Batch, None, None]:
-    """The same batches; once all have been taken, they are kept at `path`. In bounded memory.
+    """Passes batches through and writes them to a cache at `path` once all have been consumed.
 
-    `source` is the file they come from.
+    Needs bounded memory. `source` is the file that the rows come from.
     """
-    with written_whole(path) as beside:
-        with closing(_Columns(beside.parent)) as columns:
+    with atomic_path(path) as temporary:
+        with closing(_Columns(temporary.parent)) as columns:
             for batch in batches:
                 columns.add(batch)
                 yield batch
         settings: dict[str, Any] = {"rows": columns.rows, "source": None, "block_rows": BATCH_ROWS}
         if source is not None and os.path.isfile(source):
-            settings["source"] = {"name": os.path.basename(source), "mark": mark(source)}
-        modelfile.assemble(beside, KIND, settings, columns.kept())
+            settings["source"] = {"name": os.path.basename(source), "mark": file_digest(source)}
+        modelfile.assemble(temporary, KIND, settings, columns.kept())
 
 
 class _Columns:
-    """One file for each tensor, in the order of the rows, and the digests of each block."""
+    """One temporary file per tensor, and the digests of each block."""
 
-    def __init__(self, room: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.rows = self._entries = 0
-        self._paths = {name: room / f"column-{name}" for name in _COLUMNS}
-        self._digests_path = room / "column-digests"
+        self._paths = {name: folder / f"column-{name}" for name in _COLUMNS}
+        self._digests_path = folder / "column-digests"
         self._files: dict[str, IO[bytes]] = {n: p.open("wb") for n, p in self._paths.items()}
         self._files["indptr"].write(np.zeros(1, np.int64).tobytes())
         self._all_ones = dict.fromkeys(_ONES, True)
@@ -77,7 +77,7 @@ class _Columns:
             start = stop
 
     def _add(self, batch: Batch) -> None:
-        """Rows that all belong to one block."""
+        """Adds rows of one block."""
         indptr = batch.indptr + self._entries
         if self.rows % BATCH_ROWS == 0:
             self._blocks.append({name: modelfile.Digest() for name in _COLUMNS})
@@ -107,14 +107,14 @@ class _Columns:
 
 
 def looks_like_a_cache(head: bytes) -> bool:
-    """Whether the first bytes of a file are those of one; text cannot begin like that."""
+    """Whether a file with these first bytes is a cache; text cannot start with them."""
     return head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 1 << 27
 
 
 class CacheReader(Reader):
-    """The rows of a cache. It has no bad rows: those were left out or refused when it was made.
+    """The rows of a cache. There are no bad rows: these were handled when the cache was made.
 
-    Labels must fit the `loss`, if one is given, and come as it keeps them.
+    If a `loss` is given, it must accept all labels, and labels are converted as it stores them.
     """
 
     ready = True
@@ -144,9 +144,9 @@ class CacheReader(Reader):
             self._digests = self._block_digests()
         except (KeyError, ValueError, TypeError) as error:
             raise DataError(f"{path}: a damaged cache ({error})") from None
-        self._refuse_stale(settings["source"])
+        self._check_source(settings["source"])
         self._start, self._stop, self._done = 0, self._rows, 0
-        self._ones = np.ones(0, np.float32)  # what is left out of the file, for all Batches
+        self._ones = np.ones(0, np.float32)  # for omitted values and weights, shared by all Batches
 
     def _checked(self, settings: dict[str, Any]) -> int:
         shapes = {
@@ -157,13 +157,13 @@ class CacheReader(Reader):
         rows, entries = settings["rows"], shapes["indices"]
         expected = {"indptr": rows + 1, "values": entries, "labels": rows, "weights": rows}
         if any(shapes.get(name, size) != size for name, size in expected.items()):
-            raise ValueError("its parts differ in length")
+            raise ValueError("its tensors differ in length")
         if settings["source"] is not None:
             settings["source"]["name"], settings["source"]["mark"]
         return int(rows)
 
     def _block_digests(self) -> dict[str, Any]:
-        """The digests of each block, by column; none in files of format 2."""
+        """The digests of all blocks, by column; empty for files of format 2."""
         if modelfile.BLOCKS not in self._tensors:
             return {}
         digests = modelfile.tensor(self._tensors, modelfile.BLOCKS, np.uint64, 1)
@@ -171,13 +171,13 @@ class CacheReader(Reader):
         blocks = -(-self._rows // self._block_rows)
         return dict(zip(columns, digests.reshape(blocks, len(columns)).T, strict=True))
 
-    def _refuse_stale(self, source: Any) -> None:
+    def _check_source(self, source: Any) -> None:
         if source is None:
             return
-        beside = Path(self._path).parent / str(source["name"])
-        if beside.is_file() and mark(beside) != source["mark"]:
-            error = DataError(f"{self._path}: {beside} has changed since this cache was made of it")
-            error.case = ("stale cache", str(beside), self._path)
+        original = Path(self._path).parent / str(source["name"])
+        if original.is_file() and file_digest(original) != source["mark"]:
+            error = DataError(f"{self._path}: {original} has changed since this cache was made")
+            error.case = ("stale cache", str(original), self._path)
             raise error
 
     def fraction(self) -> float:
@@ -200,7 +200,7 @@ class CacheReader(Reader):
         return part
 
     def _read(self) -> Generator[Batch, None, None]:
-        """No Batch has rows of two blocks."""
+        """Each Batch has rows of one block."""
         first = self._start
         while first < self._stop:
             block = first // self._block_rows
@@ -212,7 +212,7 @@ class CacheReader(Reader):
     def _check_block(self, block: int) -> None:
         first = block * self._block_rows
         last = min(first + self._block_rows, self._rows)
-        for name, digests in self._digests.items():  # indptr first: it says where entries lie
+        for name, digests in self._digests.items():  # indptr first: it locates the entries
             begin, end = first, last
             if name == "indptr":
                 end = last + 1
@@ -228,7 +228,7 @@ class CacheReader(Reader):
         indptr = self._tensors["indptr"][first : last + 1]
         begin, end = int(indptr[0]), int(indptr[-1])
         if not 0 <= begin <= end <= len(self._tensors["indices"]):
-            raise RowError("indptr leaves the file", path=self._path)
+            raise RowError("indptr points outside the file", path=self._path)
         try:
             return Batch._owned(
                 indptr - begin,

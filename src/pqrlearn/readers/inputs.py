@@ -1,4 +1,4 @@
-"""Several inputs as one stream of Batches, read on a second thread."""
+"""Several inputs as one stream of Batches, prefetched on a second thread."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import IO
 
 from pqrlearn.errors import DataError, HyperError, RowError
+from pqrlearn.guess import loss_of
 from pqrlearn.names import Names, copied
-from pqrlearn.readers.ahead import ahead
 from pqrlearn.readers.base import Reader
 from pqrlearn.readers.cache import CacheReader, kept
+from pqrlearn.readers.prefetch import prefetch
 from pqrlearn.readers.sample import first_rows
+from pqrlearn.readers.tables import TableReader
 from pqrlearn.rows import Batch
+from pqrlearn.schema import Schema
 
 
 class Inputs:
-    """Inputs read one after the other. Iterating over them gives Batches, each time anew.
+    """Inputs that are read one after the other. Each iteration reads them from the start.
 
-    `names` are what features are called, as far as rows have been read.
+    `names` are the names of the features in the rows read so far.
     """
-
-    schema: None = None
-    """What the columns of a table are; none of today's formats has one."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:
         self.readers = list(readers)
@@ -40,19 +40,19 @@ class Inputs:
         self._rest: Generator[Batch, None, None] | None = None
 
     def use_names(self, names: Names, next_feature: int = 0) -> None:
-        """Makes features keep the names that a model has for them; before reading.
+        """Uses the numbering of a model: its names, and `next_feature` for the first new one.
 
-        A new name gets a number from `next_feature` on.
+        To be called before reading.
         """
         self._known, self._next_feature = names, next_feature
 
-    def keep_bad(self, file: IO[bytes]) -> None:
-        """Writes bad rows that are skipped to `file`, in the first pass."""
+    def keep_bad(self, file: IO[bytes] | None) -> None:
+        """Writes skipped rows to `file`, in the first pass."""
         for reader in self.readers:
             reader.keep_bad = file
 
     def keep_in(self, folder: Path) -> None:
-        """Parses only once: what has been read to its end is kept in `folder` for later passes."""
+        """Parses only once: caches the rows in `folder` for later passes."""
         if not all(reader.ready for reader in self.readers):
             self._cache = folder / "rows.cache"
 
@@ -60,17 +60,17 @@ class Inputs:
         return self.batches()
 
     def batches(self, prepare: Callable[[Batch], Batch] | None = None) -> Iterator[Batch]:
-        """All rows in order, parsed while the caller works; inputs without rows are an error.
+        """All rows in order, prefetched on a second thread; having no rows at all is an error.
 
-        `prepare` is applied to each batch before its turn, on the thread that reads.
+        `prepare` is applied to each batch on the reading thread.
         """
-        return ahead(self._prepared(prepare))
+        return prefetch(self._prepared(prepare))
 
     def head(self, rows: int | None) -> list[Batch]:
-        """Whole batches with the first `rows` rows or a few more, or all of them.
+        """Whole batches with at least the first `rows` rows, or all of them.
 
-        They are held in memory: the next pass begins with them, so that a stream can be looked
-        into before it is learned.
+        They are kept in memory and the next pass starts with them, so that a stream can be counted
+        before it is learned.
         """
         self._rest = self._read()
         self._head = list(first_rows(self._rest, rows))
@@ -80,7 +80,7 @@ class Inputs:
         rest, self._rest = self._rest, None
         with closing(self._read() if rest is None else rest) as batches:
             self._head.reverse()
-            while self._head:  # each is let go once it has been handed out
+            while self._head:  # releases each batch once it is consumed
                 batch = self._head.pop()
                 yield batch if prepare is None else prepare(batch)
             for batch in batches:
@@ -103,9 +103,28 @@ class Inputs:
             self._begun.append(reader)
             yield from reader.batches(self.names)
         for reader in self.readers:
-            reader.keep_bad = None  # a second pass meets the same bad rows again
+            reader.keep_bad = None  # a second pass finds the same bad rows
         if not self.rows:
             raise DataError(f"{', '.join(self.paths)}: no rows")
+
+    @property
+    def schema(self) -> Schema | None:
+        """What the columns of tables are; other formats have none."""
+        schemas = (reader.schema for reader in self.readers)
+        return next((schema for schema in schemas if schema is not None), None)
+
+    def suggested_loss(self) -> str | None:
+        """The loss that fits the labels of a table's first rows; before reading."""
+        for reader in self.readers:
+            if isinstance(reader, TableReader) and reader.schema is not None:
+                return loss_of(reader.schema, reader.sample())
+        return None
+
+    def use_loss(self, loss: str) -> None:
+        """Makes labels of tables fit a loss; before reading."""
+        for reader in self.readers:
+            if isinstance(reader, TableReader) and reader.schema is not None:
+                reader.use(reader.schema, loss)
 
     @property
     def paths(self) -> list[str]:
@@ -113,30 +132,25 @@ class Inputs:
 
     @property
     def enterable(self) -> bool:
-        """Whether parts can be read, and then all of it."""
+        """Whether all inputs can be read in parts, and again from the start."""
         return all(reader.enterable for reader in self.readers)
 
     @property
     def rows(self) -> int:
-        """How many good rows the last pass over the inputs has read, so far."""
+        """How many valid rows the current pass has read."""
         return sum(reader.rows for reader in self._begun)
 
     @property
     def bad_rows(self) -> int:
-        """How many rows it has left out."""
+        """How many rows the current pass has skipped."""
         return sum(reader.bad_rows for reader in self._begun)
 
     @property
     def first_bad(self) -> list[RowError]:
         return [error for reader in self._begun for error in reader.first_bad]
 
-    @property
-    def bytes(self) -> int:
-        """Of all files; what is no file has none."""
-        return sum(reader.bytes or 0 for reader in self.readers)
-
     def fraction(self) -> float | None:
-        """How much of the inputs has been read; None when that is unknown."""
+        """The fraction of all inputs that has been read; None if unknown."""
         readers = self.readers if self._again is None else [self._again]
         done = total = 0.0
         for reader in readers:
@@ -149,9 +163,9 @@ class Inputs:
         return min(1.0, done / total) if total else 1.0
 
     def digests(self) -> tuple[str, ...]:
-        """What each input is known by."""
+        """The digest of each input."""
         return tuple(reader.digest() for reader in self.readers)
 
     def digest(self) -> str:
-        """What the inputs are known by: the same for the same content in the same order."""
+        """One digest for all inputs, in order."""
         return "; ".join(self.digests())

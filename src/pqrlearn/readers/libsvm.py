@@ -12,20 +12,26 @@ from pqrlearn import _core
 from pqrlearn.errors import DataError, RowError
 from pqrlearn.loss import ANY_NUMBER, loss_named
 from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, Reader
-from pqrlearn.readers.source import Source, is_file, is_stream, lines_between, open_source
+from pqrlearn.readers.source import (
+    Source,
+    estimated_lines,
+    is_plain_file,
+    is_stream,
+    lines_between,
+    open_source,
+)
 from pqrlearn.rows import Batch
 
 _TOKEN = re.compile(rb":?[^ \t\n:#]*")
 _SHOWN_BYTES = 20
-_PROBES, _PROBE_BYTES = 16, 1 << 16
 
 
 class LibsvmReader(Reader):
     """The rows of a file or Source.
 
-    Labels must fit the `loss`, if one is given, and come as it keeps them. With `start` and `stop`,
-    only lines that start within these byte offsets of a plain file are read, and line numbers are
-    not known.
+    If a `loss` is given, it must accept all labels, and labels are converted as it stores them.
+    With `start` and `stop`, only the lines that begin between these byte offsets of a plain file
+    are read, and line numbers are unknown.
     """
 
     def __init__(
@@ -60,7 +66,7 @@ class LibsvmReader(Reader):
                 yield from self._parse(source.name, offset, text)
 
     def _opened(self) -> AbstractContextManager[Source]:
-        """A path is opened anew each time, a Source is read on from where it stands."""
+        """Opens a path each time; a Source is read from its current position."""
         if isinstance(self._source, Source):
             return nullcontext(self._source)
         if self._used_up:
@@ -77,25 +83,14 @@ class LibsvmReader(Reader):
 
     @cached_property
     def enterable(self) -> bool:
-        if isinstance(self._source, Source) or not is_file(self._source):
-            return False  # a named pipe must not be opened twice: its writer would see it close
-        with open_source(self._source) as source:
-            return source.seekable
+        return not isinstance(self._source, Source) and is_plain_file(self._source)
 
     @property
     def size(self) -> int:
         return self.bytes or 0
 
     def estimated_rows(self) -> float:
-        """From the line ends in a few places spread over the file."""
-        seen, ends, size = 0, 0, self.size
-        with open(self.path, "rb") as file:
-            for probe in range(_PROBES):
-                file.seek(probe * size // _PROBES)
-                block = file.read(_PROBE_BYTES)
-                seen += len(block)
-                ends += block.count(b"\n")
-        return size * max(ends, 1) / max(seen, 1)
+        return estimated_lines(self.path)
 
     def part(self, start: int, stop: int) -> LibsvmReader:
         if not self.enterable:
@@ -111,7 +106,7 @@ class LibsvmReader(Reader):
         )
 
     def _parse(self, name: str, offset: int, text: memoryview) -> Iterator[Batch]:
-        # Only line 1 may begin with a byte order mark, and a range from the middle has no line 1.
+        # Only line 1 may begin with a byte order mark; a range from the middle has no line 1.
         first_line = self.lines + (1 if self._start == 0 else 2)
         indptr, indices, values, labels, weights, lines, _, line_count, bad = _core.parse_libsvm(
             text, True, self._loss.name, first_line, self._skip
@@ -131,7 +126,7 @@ class LibsvmReader(Reader):
     def _note(
         self, bad: list[tuple[int, int, int, int, int]], name: str, offset: int, text: memoryview
     ) -> list[RowError]:
-        """Counts and keeps bad rows; describes as many as will be shown."""
+        """Counts and keeps bad rows; describes the first few."""
         self.bad_rows += len(bad)
         errors = []
         for kind, line, byte, begin, length in bad:
@@ -170,7 +165,7 @@ def format_batch(batch: Batch) -> bytes:
 
 
 def _quoted(rest: memoryview) -> str:
-    """The token that `rest` begins with, for a message: short, and safe on a terminal."""
+    """The first token of `rest` for a message: short, and safe to print."""
     match = _TOKEN.match(rest)
     token = match.group() if match else b""
     shown = repr(bytes(token[:_SHOWN_BYTES]))[1:]

@@ -12,7 +12,7 @@ from pqrlearn.readers.source import open_source, whole_lines
 
 
 def read_names(path: str | os.PathLike[str]) -> Names:
-    """The dictionary in a file; blank lines are passed over, a name may hold spaces."""
+    """The dictionary in a file; blank lines are ignored, names may contain spaces."""
     names = Names()
     with open_source(path) as source:
         texts = (bytes(text) for _, text in whole_lines(source, 1 << 20))
@@ -24,7 +24,7 @@ def read_names(path: str | os.PathLike[str]) -> Names:
 
 
 def format_names(names: Names) -> Iterator[bytes]:
-    """The lines of the file that `read_names` reads, for names numbered from 0 on."""
+    """Lines for `read_names`, for names numbered from 0 on."""
     for index in range(len(names)):
         yield f"{index} {names.name(index)}\n".encode()
 
@@ -44,4 +44,4 @@ def _add(names: Names, line: bytes, path: str, number: int) -> None:
         raise wrong(f"index {parts[0][:20].decode(errors='replace')!r} is not in 0 to 4294967295")
     if not names.add(int(parts[0]), name):
         taken = "name" if names.find(name) is not None else "index"
-        raise wrong(f"the {taken} has been given before")
+        raise wrong(f"duplicate {taken}")

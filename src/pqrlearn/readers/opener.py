@@ -1,23 +1,58 @@
-"""From a path to the Reader of its format."""
+"""From paths to Readers of their formats."""
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Iterable
-from typing import IO, Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
 
-from pqrlearn.errors import HyperError
+from pqrlearn.errors import DataError, HyperError
+from pqrlearn.frames import is_frame
+from pqrlearn.guess import Choices, guess
+from pqrlearn.readers.arrow import (
+    ARROW_MAGIC,
+    PARQUET_MAGIC,
+    STREAM_MAGIC,
+    ArrowReader,
+    ParquetReader,
+)
 from pqrlearn.readers.base import AnyPath, Reader
 from pqrlearn.readers.cache import CacheReader, looks_like_a_cache
+from pqrlearn.readers.csv import CsvReader
+from pqrlearn.readers.frame import FrameReader
 from pqrlearn.readers.inputs import Inputs
+from pqrlearn.readers.jsonl import JsonLinesReader
 from pqrlearn.readers.libsvm import LibsvmReader
 from pqrlearn.readers.source import is_file
+from pqrlearn.readers.tables import TableOptions, TableReader
+from pqrlearn.readers.vw import VwReader
+from pqrlearn.schema import Schema
 
-FORMATS: dict[str, type[LibsvmReader | CacheReader]] = {
+FORMATS: Final[dict[str, type[Reader]]] = {
+    "arrow": ArrowReader,
     "cache": CacheReader,
+    "csv": CsvReader,
+    "jsonl": JsonLinesReader,
     "libsvm": LibsvmReader,
+    "parquet": ParquetReader,
+    "tsv": CsvReader,
+    "vw": VwReader,
 }
+_EXTENSIONS: Final = {
+    **dict.fromkeys((".csv", ".psv"), "csv"),
+    **dict.fromkeys((".tsv", ".tab"), "tsv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), "arrow"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
+    ".vw": "vw",
+    **dict.fromkeys((".svm", ".libsvm", ".svmlight"), "libsvm"),
+}
+_COMPRESSED: Final = (".gz", ".zst", ".bz2", ".xz")
 _HEAD_BYTES = 16
+NO_TABLE: Final = TableOptions()
 
 
 def open_reader(
@@ -27,52 +62,206 @@ def open_reader(
     loss: str | None = None,
     on_bad_row: str = "stop",
     keep_bad: IO[bytes] | None = None,
+    table: TableOptions = NO_TABLE,
 ) -> Reader:
-    """A file, or stdin when `path` is "-". Its format is told by its first bytes, or given.
+    """A file, or stdin when `path` is "-".
 
-    Labels must fit the `loss`, if one is given, and come as it keeps them.
+    Its format is given, or told by the end of its name or by its first bytes. Labels must fit the
+    `loss`, if one is given, and come as it keeps them.
     """
     if format is not None and format not in FORMATS:
         raise HyperError(f"format={format!r} must be one of {', '.join(FORMATS)}")
-    kind = FORMATS[format or _format_of(path)]
-    return kind(path, loss=loss, on_bad_row=on_bad_row, keep_bad=keep_bad)
+    kind: Any = FORMATS[format or format_of(path)]
+    options: dict[str, Any] = {"loss": loss, "on_bad_row": on_bad_row, "keep_bad": keep_bad}
+    if issubclass(kind, TableReader | VwReader):
+        options["table"] = table
+    if not issubclass(kind, TableReader) and table.schema and table.schema.columns:
+        raise HyperError(f"{os.fspath(path)}: schemas belong to tables; this format has none")
+    reader: Reader = kind(path, **options)
+    return reader
 
 
-def _format_of(path: AnyPath) -> str:
+def format_of(path: AnyPath) -> str:
+    """By the end of the name, or else by the first bytes; libsvm when neither tells."""
+    ending = Path(path)
+    if ending.suffix.lower() in _COMPRESSED:
+        ending = ending.with_suffix("")
+    if known := _EXTENSIONS.get(ending.suffix.lower()):
+        return known
     if not is_file(path):  # a pipe must not be opened twice: its writer would see it close
         return "libsvm"
     try:
         with open(path, "rb") as file:
             head = file.read(_HEAD_BYTES)
-    except OSError:  # told when it is read
+    except OSError:  # reported when it is read
         return "libsvm"
+    for format, magic in (
+        ("parquet", PARQUET_MAGIC),
+        ("arrow", ARROW_MAGIC),
+        ("arrow", STREAM_MAGIC),
+    ):
+        if head.startswith(magic):
+            return format
     return "cache" if looks_like_a_cache(head) else "libsvm"
 
 
+def open_readers(paths: Iterable[Any], **options: Any) -> list[Reader]:
+    """Like `open_reader`, with patterns, folders of Parquet parts and frames for some paths."""
+    readers: list[Reader] = []
+    for path in paths:
+        if is_frame(path):
+            kept = {key: value for key, value in options.items() if key != "format"}
+            readers.append(FrameReader(path, **kept))
+            continue
+        for found, root in _found(path):
+            reader = open_reader(found, **options)
+            if root is not None and isinstance(reader, ParquetReader):
+                reader.root = root
+            readers.append(reader)
+    return readers
+
+
+def _found(path: AnyPath) -> Iterator[tuple[AnyPath, Path | None]]:
+    name = os.fspath(path)
+    if os.path.isdir(path):
+        parts = sorted(p for p in Path(path).rglob("*.parquet") if not _is_hidden(p, Path(path)))
+        if not parts:
+            raise DataError(f"{name}: a folder without Parquet parts (*.parquet)")
+        yield from ((part, Path(path)) for part in parts)
+    elif not os.path.exists(path) and glob.has_magic(name):
+        files = sorted(glob.glob(name))
+        if not files:
+            raise DataError(f"{name}: no file has such a name")
+        yield from ((file, None) for file in files)
+    else:
+        yield path, None
+
+
+def _is_hidden(part: Path, root: Path) -> bool:
+    """Files that Spark and others leave beside the parts."""
+    return any(name.startswith(("_", ".")) for name in part.relative_to(root).parts)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How inputs are read; what is not given is told by the inputs.
+
+    `choices` help to guess the schema, if none is given. `accept` takes tables that lack columns of
+    the schema or have others. `columns` are the names of those of text without a header.
+    """
+
+    format: str | None = None
+    schema: Schema | None = None
+    choices: Choices = field(default_factory=Choices)
+    accept: bool = False
+    columns: tuple[str, ...] = ()
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+
+    @staticmethod
+    def of(**given: Any) -> Reading:
+        """From flat options, of which None is as good as not given; those of Choices among them."""
+        known = {key: value for key, value in given.items() if value is not None}
+        own = {key: known.pop(key) for key in Reading.__dataclass_fields__ if key in known}
+        if "schema" in own:
+            own["schema"] = Schema.of(own["schema"])
+        if isinstance(columns := own.get("columns", ()), str):
+            own["columns"] = tuple(columns.split(","))
+        if foreign := [key for key in known if key not in Choices.__dataclass_fields__]:
+            raise HyperError(f"{foreign[0]}: reading has no such option")
+        return Reading(**{"choices": Choices(**known), **own})
+
+    def table(self, *, labelled: bool) -> TableOptions:
+        text = {"columns": tuple(self.columns), "delimiter": self.delimiter}
+        return TableOptions(self.schema, labelled, self.accept, encoding=self.encoding, **text)  # type: ignore[arg-type]
+
+
 def read(
-    paths: AnyPath | Iterable[AnyPath],
+    paths: Any,
     *,
-    schema: Any = None,
+    schema: Schema | AnyPath | None = None,
     loss: str | None = None,
     format: str | None = None,
     on_bad_row: str = "stop",
+    labelled: bool = True,
+    **reading: Any,
 ) -> Inputs:
-    """The rows of one or more files, as Batches; "-" is stdin, compressed files are read as is.
+    """The rows of one or more inputs, as Batches.
 
-    Labels must fit the `loss`, if one is given. `format` is "libsvm" or "cache"; by default it is
-    told by the first bytes. `on_bad_row="skip"` leaves bad rows out and counts them.
+    An input is a path ("-" is stdin, compressed files are read as they are, a folder holds Parquet
+    parts) or a frame. `format` is one of csv, tsv, parquet, arrow, jsonl, vw, libsvm and cache; by
+    default it is told by the end of the name or the first bytes. Of a table the `schema` says what
+    the columns are: a Schema, or the path of one as TOML. Without it, it is guessed from the first
+    rows, given at least the `label`; more can be said by `weight`, `positive`, `ignore`,
+    `categories`, `numbers`, `bins`, `lists`, `times`, `nulls`, `hash_bits` and `max_features`. Text
+    without a first line of names needs `columns`; `delimiter` and `encoding` are those of text.
+    With `labelled=False` rows need no label, with `accept=True` a table may lack columns of the
+    schema, or have others.
+
+    Labels must fit the `loss`, if one is given. `on_bad_row="skip"` leaves bad rows out and counts
+    them.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     file = Path(folder, "clicks.svm")
-    ...     _ = file.write_text("1 3:1 7:0.5\\n0 3:1\\n1 x\\n")
-    ...     rows = read(file, loss="logistic", on_bad_row="skip")
-    ...     [batch.labels.tolist() for batch in rows], rows.bad_rows
-    ([[1.0, 0.0]], 1)
+    ...     file = Path(folder, "clicks.csv")
+    ...     _ = file.write_text("click,site\\n1,news\\n0,sport\\nx,news\\n")
+    ...     rows = read(file, label="click", loss="logistic", on_bad_row="skip")
+    ...     [batch.labels.tolist() for batch in rows], rows.bad_rows, rows.names.name(1)
+    ([[1.0, 0.0]], 1, 'site=sport')
     """
-    if schema is not None:
-        raise HyperError("schemas belong to tables; this format has none")
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    options: dict[str, Any] = {"format": format, "loss": loss, "on_bad_row": on_bad_row}
-    return Inputs([open_reader(path, **options) for path in given])
+    given = [paths] if isinstance(paths, str | os.PathLike) or is_frame(paths) else list(paths)
+    how = Reading.of(schema=schema, format=format, **reading)
+    return read_inputs(given, how, loss=loss, on_bad_row=on_bad_row, labelled=labelled)
+
+
+def read_inputs(
+    inputs: Iterable[Any],
+    reading: Reading,
+    *,
+    loss: str | None = None,
+    on_bad_row: str = "stop",
+    labelled: bool = True,
+) -> Inputs:
+    """`read` with its options in one piece."""
+    options: dict[str, Any] = {"format": reading.format, "loss": loss, "on_bad_row": on_bad_row}
+    readers = open_readers(inputs, table=reading.table(labelled=labelled), **options)
+    tables = [reader for reader in readers if isinstance(reader, TableReader)]
+    choices = reading.choices
+    if tables and reading.schema is None:
+        _guess(tables, choices)
+    elif not tables and {*choices.given} <= {"hash_bits", "max_features"}:
+        _limit(readers, choices)
+    elif choices.given:
+        what = "the schema says" if tables else "the format says"
+        raise HyperError(f"{', '.join(choices.given)}: not needed, {what} what columns are")
+    return Inputs(readers)
+
+
+def _limit(readers: list[Reader], choices: Choices) -> None:
+    """Bounds the names of formats that have names but no columns."""
+    if not choices.given:
+        return
+    if not all(isinstance(reader, VwReader) for reader in readers):
+        raise HyperError(f"{', '.join(choices.given)}: this format has no names for features")
+    schema = Schema((), hash_bits=choices.hash_bits, max_features=choices.max_features)
+    for reader in readers:
+        if isinstance(reader, VwReader):
+            reader.use(schema)
+
+
+def _guess(tables: list[TableReader], choices: Choices) -> None:
+    """Guesses the schema of the first table, for all of them."""
+    first = tables[0]
+    sample = first.sample()
+    if choices.label is None and first.table.labelled:
+        names = ", ".join(map(repr, sample.schema.names[:20]))
+        error = DataError(f"{first.name}: which column is the label? There are {names}")
+        error.case = ("no label",)
+        raise error
+    try:
+        schema = guess(sample, choices, typed=first.typed, header=first.header)
+    except DataError as error:
+        raise DataError(f"{first.name}: {error}") from None
+    for reader in tables:
+        reader.use(schema)

@@ -1,4 +1,4 @@
-"""A few rows of inputs that have many: the first ones, or parts spread over all of them."""
+"""Samples of large inputs: the first rows, or parts spread over all of them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pqrlearn.names import Names
 from pqrlearn.readers.base import Reader
 from pqrlearn.rows import Batch
 
-_PARTS = 64  # of an input too large to be read whole
+_PARTS = 64  # of an input that is too large to be read entirely
 
 
 class Sample:
-    """About so many rows of some inputs: all, or parts spread evenly over those with more.
+    """About `rows` rows of some inputs, in parts spread evenly; None means all.
 
-    Of inputs that cannot be entered in the middle (stdin, compressed files) the first rows.
+    Of inputs that are not enterable (stdin, compressed files) the first rows.
     """
 
     def __init__(self, readers: Sequence[Reader], rows: int | None) -> None:
@@ -27,7 +27,7 @@ class Sample:
             self._most = rows
             return
         estimated = sum(reader.estimated_rows() for reader in readers)
-        if estimated > 1.5 * rows:  # the estimate may be off: when in doubt, read all
+        if estimated > 1.5 * rows:  # the estimate is rough: if in doubt, read all
             self._readers = [p for reader in readers for p in _spread(reader, rows / estimated)]
 
     def batches(self) -> Iterator[Batch]:
@@ -41,7 +41,7 @@ class Sample:
 
 
 def _spread(reader: Reader, share: float) -> Iterator[Reader]:
-    """Parts spread evenly over an input, which together hold about `share` of it."""
+    """Evenly spread parts, which together are about `share` of an input."""
     size = reader.size
     length = max(1, round(share * size / _PARTS))
     for part in range(_PARTS):
@@ -50,7 +50,7 @@ def _spread(reader: Reader, share: float) -> Iterator[Reader]:
 
 
 def first_rows(batches: Iterable[Batch], rows: int | None) -> Iterator[Batch]:
-    """Whole batches until at least `rows` rows have passed."""
+    """Whole batches with at least `rows` rows."""
     passed = 0
     for batch in batches:
         yield batch
@@ -60,7 +60,7 @@ def first_rows(batches: Iterable[Batch], rows: int | None) -> Iterator[Batch]:
 
 
 def at_most(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
-    """The first `rows` rows. The last batch is cut: how a pipe hands out bytes must not matter."""
+    """The first `rows` rows; the last batch is cut."""
     for batch in batches:
         yield batch if len(batch) <= rows else batch.part(0, rows)
         rows -= len(batch)

@@ -1,4 +1,4 @@
-"""Bytes from a file or from stdin, uncompressed on the way, and cut at line ends."""
+"""Bytes from a file or from stdin, decompressed and cut at line ends."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from typing import Any, Protocol
 from pqrlearn.errors import DataError
 
 MAX_LINE_BYTES = 64 << 20
-"""A longer line is a bad row: without a bound, a file of zeros would fill the memory."""
+"""A longer line is a bad row; without a bound, a file of zeros would fill the memory."""
 
 _NEWLINE = re.compile(rb"\n")
 _BLOCK_BYTES = 1 << 16
+_PROBES, _PROBE_BYTES = 16, 1 << 16
 _STEP_BYTES = 1 << 12  # of a block at a time: a hostile archive may grow 30,000-fold
 
 
 def open_source(path: str | os.PathLike[str]) -> Source:
-    """A file, or stdin when `path` is "-". Whether it is compressed is told by its first bytes."""
+    """Opens a file, or stdin if `path` is "-". Compression is detected from the first bytes."""
     if path == "-":
-        # Not through the buffer of stdin: its lock would be held by a thread that waits for input.
+        # Unbuffered: a thread that waits for input would hold the lock of the buffer.
         stdin = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
         return Source(stdin, "<stdin>", None, keep_open=True)
     name = os.fspath(path)
@@ -36,19 +37,42 @@ def open_source(path: str | os.PathLike[str]) -> Source:
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
-    """Whether it is a regular file; "-" is stdin, whatever lies in the folder."""
+    """Whether `path` is a regular file; "-" is always stdin."""
     return path != "-" and os.path.isfile(path)
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether it is stdin or a pipe, which can be read only once."""
+    """Whether `path` is stdin or a pipe, which can be read only once."""
     return path == "-" or (os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode))
 
 
-class Source:
-    """A stream of plain bytes, whatever the file holds. Nothing is read before it is asked for.
+def is_plain_file(path: str | os.PathLike[str]) -> bool:
+    """Whether it is a regular file that is not compressed, which can be entered anywhere.
 
-    `name` is what a person calls it; `size` is its length on disk, None when that is unknown.
+    A named pipe must not be opened twice: its writer would see it close.
+    """
+    if not is_file(path):
+        return False
+    with open_source(path) as source:
+        return source.seekable
+
+
+def estimated_lines(path: str | os.PathLike[str]) -> float:
+    """From the line ends in a few places spread over a plain file."""
+    seen, ends, size = 0, 0, os.path.getsize(path)
+    with open(path, "rb") as file:
+        for probe in range(_PROBES):
+            file.seek(probe * size // _PROBES)
+            block = file.read(_PROBE_BYTES)
+            seen += len(block)
+            ends += block.count(b"\n")
+    return size * max(ends, 1) / max(seen, 1)
+
+
+class Source:
+    """A stream of decompressed bytes, opened lazily.
+
+    `name` is its name in messages; `size` is its length on disk, None if unknown.
     """
 
     def __init__(self, file: Any, name: str, size: int | None, *, keep_open: bool = False) -> None:
@@ -62,20 +86,20 @@ class Source:
 
     @property
     def seekable(self) -> bool:
-        """Whether `seek` works: only in plain regular files."""
+        """Whether `seek` works: only in uncompressed regular files."""
         return self.size is not None and not self.compressed
 
     @property
     def position(self) -> int:
-        """How many bytes of the file are used up, out of `size`; may be asked by any thread."""
+        """How many bytes of the file have been consumed, out of `size`; thread-safe."""
         return 0 if self._stream is None else self._stream.position
 
     def readinto(self, buffer: memoryview) -> int:
-        """Puts at least one byte into `buffer` and says how many; 0 at the end."""
+        """Reads at least one byte into `buffer` and returns how many; 0 at the end."""
         return self._opened().readinto(buffer)
 
     def read(self, size: int = -1) -> bytes:
-        """`size` bytes, fewer only at the end; all that are left by default."""
+        """Reads `size` bytes, fewer only at the end; by default all that are left."""
         result, buffer = bytearray(), memoryview(bytearray(_BLOCK_BYTES))
         while size < 0 or len(result) < size:
             wanted = len(buffer) if size < 0 else size - len(result)
@@ -109,7 +133,7 @@ class Source:
         if self._stream is None:
             make = _decompressor(self._raw.peek(6), self.name)
             if self.size is not None:
-                self._raw.seek(0)  # the head again, in one piece with what follows
+                self._raw.seek(0)  # back to the start
             self._stream = self._raw if make is None else _Inflated(self._raw, make)
         return self._stream
 
@@ -117,12 +141,12 @@ class Source:
 def lines_between(
     source: Source, chunk_bytes: int, start: int, stop: int | None
 ) -> Iterator[tuple[int, memoryview]]:
-    """Like `whole_lines`, but only the lines that start at byte `start` or later, before `stop`.
+    """Like `whole_lines`, but only the lines that begin at byte `start` or later, before `stop`.
 
-    Ranges side by side share out the lines of a file, none lost and none twice.
+    Adjacent ranges have every line exactly once.
     """
     if start > 0:
-        source.seek(start - 1)  # the line that holds this byte is not ours, its end is our start
+        source.seek(start - 1)  # the line with this byte belongs to the range before
     size = chunk_bytes if stop is None else min(chunk_bytes, stop - start + 1)
     for offset, text in whole_lines(source, size, max(start - 1, 0)):
         begin = _after_newline(text, 0) if offset < start else 0
@@ -138,10 +162,10 @@ def lines_between(
 def whole_lines(
     source: Source, chunk_bytes: int, offset: int = 0
 ) -> Iterator[tuple[int, memoryview]]:
-    """Texts of whole lines, about `chunk_bytes` long, with the offset at which each starts.
+    """Texts of whole lines, about `chunk_bytes` long, with the offset of each.
 
-    Of a line longer than MAX_LINE_BYTES one byte more than that is given, as a text without a
-    newline, and the rest is passed over. A text is valid until the next one is asked for.
+    A line longer than MAX_LINE_BYTES is cut after one more byte, without a newline, and the rest of
+    it is dropped. A text is valid until the next iteration.
     """
     buffer, held, passing = bytearray(max(1, chunk_bytes)), 0, False
     while fresh := source.readinto(memoryview(buffer)[held:]):
@@ -163,20 +187,20 @@ def whole_lines(
 
 
 def _after_newline(text: memoryview, begin: int) -> int:
-    """Where the line that holds byte `begin` ends, its newline included."""
+    """The end of the line with byte `begin`, including its newline."""
     newline = _NEWLINE.search(text, begin)
     return len(text) if newline is None else newline.end()
 
 
 class _Raw:
-    """A file as it is, whose first bytes can be looked at before they are read."""
+    """An uncompressed file, whose first bytes can be read in advance."""
 
     def __init__(self, file: Any, name: str) -> None:
         self.file, self.name, self.position = file, name, 0
         self._head = b""
 
     def peek(self, size: int) -> bytes:
-        """The first bytes, as many as there are: a pipe may hand them out one at a time."""
+        """The first `size` bytes, fewer only at the end: a pipe may deliver them one by one."""
         buffer = bytearray(size)
         while count := self._fill(memoryview(buffer)[len(self._head) :]):
             self._head += buffer[len(self._head) : len(self._head) + count]
@@ -203,7 +227,7 @@ class _Raw:
 
 
 class _Decompressor(Protocol):
-    """What zlib, bz2, lzma and zstandard have in common."""
+    """The common interface of zlib, bz2, lzma and zstandard."""
 
     @property
     def eof(self) -> bool: ...
@@ -213,7 +237,7 @@ class _Decompressor(Protocol):
 
 
 class _Inflated:
-    """A compressed file: one member after the other, each of which must be whole."""
+    """A compressed file of one or more complete members."""
 
     def __init__(self, raw: _Raw, make: Callable[[], _Decompressor]) -> None:
         self._raw, self._make = raw, make
@@ -235,11 +259,11 @@ class _Inflated:
         return filled
 
     def _refill(self) -> bool:
-        """Fetches some plain bytes; False at the end."""
+        """Decompresses some bytes; False at the end."""
         while not self._ready:
             piece = self._take()
             if not piece and self._member is not None:
-                raise DataError(f"{self._raw.name}: the compressed file is cut off")
+                raise DataError(f"{self._raw.name}: the compressed file is truncated")
             if not piece:
                 return False
             self._inflate(piece)
@@ -255,7 +279,7 @@ class _Inflated:
 
     def _inflate(self, piece: bytes) -> None:
         if self._member is None:
-            piece = piece.lstrip(b"\0")  # padding may stand between members
+            piece = piece.lstrip(b"\0")  # padding between members
             if not piece:
                 return
             self._member = self._make()
@@ -263,7 +287,7 @@ class _Inflated:
             self._ready = memoryview(self._member.decompress(piece))
         except MemoryError:
             raise
-        except Exception as error:  # each library has an exception of its own
+        except Exception as error:  # each library has its own exceptions
             raise DataError(f"{self._raw.name}: the compressed file is damaged: {error}") from error
         if self._member.eof:
             self._used -= len(self._member.unused_data)
@@ -271,7 +295,7 @@ class _Inflated:
 
 
 def _decompressor(head: bytes, name: str) -> Callable[[], _Decompressor] | None:
-    """How to uncompress a file that begins with `head`; None when it is plain."""
+    """How to decompress a file that starts with `head`; None if it is not compressed."""
     if head.startswith(b"\x1f\x8b"):
         import zlib
 
@@ -290,7 +314,7 @@ def _decompressor(head: bytes, name: str) -> Callable[[], _Decompressor] | None:
 
 
 def _is_skippable_frame(head: bytes) -> bool:
-    """Parallel zstd writes a table of contents before the data."""
+    """A zstd frame without data; parallel zstd writes a table of contents in one."""
     return head[1:4] == b"\x2a\x4d\x18" and head[0] >> 4 == 5
 
 

@@ -1,0 +1,182 @@
+// Columns of Python as rows of numbered features, and names that come with them.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "../coding.hpp"
+#include "../names.hpp"
+#include "../numbering.hpp"
+#include "../row.hpp"
+#include "arrays.hpp"
+#include "dicts.hpp"
+
+namespace pqr::bind {
+
+// Codes of an Arrow column of text, and its different texts. `valid` says which cells have a value.
+template <class Offset>
+nb::tuple code_texts(const In<Offset>& offsets, const In<std::uint8_t>& bytes,
+                     const std::optional<In<bool>>& valid) {
+  const std::size_t size = offsets.size() - 1;
+  if (offsets.size() == 0) refuse("texts need an offset behind the last one");
+  if (size > 0x7FFFFFFF) refuse("too many texts for one block");
+  if (valid && valid->size() != size) refuse("texts and their mask differ in length");
+  std::vector<std::int32_t> codes(size, -1);
+  Coding coding;
+  bool good = offsets.data()[0] >= 0;
+  {
+    nb::gil_scoped_release release;
+    const auto* const text = reinterpret_cast<const char*>(bytes.data());
+    for (std::size_t n = 0; n < size && good; ++n) {
+      const Offset begin = offsets.data()[n], end = offsets.data()[n + 1];
+      good = begin <= end && static_cast<std::size_t>(end) <= bytes.size();
+      if (!good || (valid && !valid->data()[n])) continue;
+      codes[n] = coding.code({text + begin, static_cast<std::size_t>(end - begin)});
+    }
+  }
+  if (!good) refuse("offsets of texts must rise within the bytes");
+  return nb::make_tuple(give(std::move(codes)), give(std::move(coding.offsets)),
+                        give(std::move(coding.bytes)));
+}
+
+// The arrays of one column, held while they are used: (prefix, offsets, bytes, codes, values,
+// first), the last two of which may be None.
+struct HeldColumn {
+  std::string prefix;
+  In<std::int64_t> offsets;
+  In<std::uint8_t> bytes;
+  In<std::int32_t> codes;
+  In<float> values;
+  In<std::int64_t> first;
+  bool has_values = false, has_first = false;
+
+  explicit HeldColumn(const nb::handle& given) {
+    const auto parts = nb::cast<nb::tuple>(given);
+    if (parts.size() != 6) refuse("a column has six parts");
+    prefix = std::string(utf8(parts[0].ptr()));
+    offsets = nb::cast<In<std::int64_t>>(parts[1]);
+    bytes = nb::cast<In<std::uint8_t>>(parts[2]);
+    codes = nb::cast<In<std::int32_t>>(parts[3]);
+    has_values = !parts[4].is_none();
+    has_first = !parts[5].is_none();
+    if (has_values) values = nb::cast<In<float>>(parts[4]);
+    if (has_first) first = nb::cast<In<std::int64_t>>(parts[5]);
+  }
+
+  // What the core relies on: it reads wherever offsets, codes and `first` point to.
+  Coded checked(std::size_t rows) const {
+    if (offsets.size() == 0) refuse("a column needs an offset behind its last text");
+    const std::size_t texts = offsets.size() - 1;
+    std::int64_t before = 0;
+    for (std::size_t n = 0; n <= texts; ++n) {
+      const std::int64_t offset = offsets.data()[n];
+      if (offset < before) refuse("offsets of texts must not fall");
+      before = offset;
+    }
+    if (before > static_cast<std::int64_t>(bytes.size())) refuse("texts leave their bytes");
+    for (std::size_t n = 0; n < codes.size(); ++n) {
+      const std::int32_t code = codes.data()[n];
+      if (code < -1 || code >= static_cast<std::int64_t>(texts)) refuse("a code has no text");
+    }
+    check_values();
+    check_first(rows);
+    return {prefix,
+            offsets.data(),
+            reinterpret_cast<const char*>(bytes.data()),
+            texts,
+            codes.data(),
+            codes.size(),
+            has_values ? values.data() : nullptr,
+            has_first ? first.data() : nullptr};
+  }
+
+ private:
+  void check_values() const {
+    if (!has_values) return;
+    if (values.size() != codes.size()) refuse("codes and values differ in length");
+    for (std::size_t n = 0; n < values.size(); ++n) {
+      if (!std::isfinite(values.data()[n])) refuse("a value is not a finite 32-bit float");
+    }
+  }
+  void check_first(std::size_t rows) const {
+    if (!has_first) {
+      if (codes.size() != rows) refuse("a column needs one code per row");
+      return;
+    }
+    if (first.size() != rows + 1 || first.data()[0] != 0 ||
+        first.data()[rows] != static_cast<std::int64_t>(codes.size())) {
+      refuse("the codes of a column are not shared out among the rows");
+    }
+    for (std::size_t r = 0; r < rows; ++r) {
+      if (first.data()[r + 1] < first.data()[r]) refuse("the codes of rows must not fall");
+    }
+  }
+};
+
+// Names are looked up and added under the GIL, which guards them; all else goes without.
+inline nb::tuple number_rows(const nb::list& columns, std::size_t rows, const Names& known,
+                             Names& fresh, unsigned hash_bits, std::uint64_t most) {
+  if (hash_bits > 32) refuse("hash_bits must be at most 32");
+  std::vector<HeldColumn> held;
+  held.reserve(columns.size());
+  for (const nb::handle column : columns) held.emplace_back(column);
+  std::vector<Coded> coded;
+  for (const HeldColumn& column : held) coded.push_back(column.checked(rows));
+  Numbering numbering(std::move(coded), rows);
+  {
+    nb::gil_scoped_release release;
+    numbering.scan();
+  }
+  try {
+    numbering.look_up(known, fresh, {hash_bits, most});
+  } catch (const std::length_error& error) {
+    refuse(error.what());
+  }
+  std::vector<std::int64_t> ends{0};
+  std::vector<std::uint8_t> bytes;
+  for (const std::uint32_t index : numbering.new_indices) {
+    const std::string_view name = fresh.name(index);
+    bytes.insert(bytes.end(), name.begin(), name.end());
+    ends.push_back(static_cast<std::int64_t>(bytes.size()));
+  }
+  RowBuffer out;
+  std::size_t good = 0;
+  {
+    nb::gil_scoped_release release;
+    good = numbering.fill(out);
+  }
+  if (good < rows) refuse(in_row(good, "the sum of a repeated feature is not finite"));
+  std::vector<std::int64_t> new_rows(numbering.new_rows.begin(), numbering.new_rows.end());
+  return nb::make_tuple(give(std::move(out.indptr)), give(std::move(out.indices)),
+                        give(std::move(out.values)), give(std::move(numbering.new_indices)),
+                        give(std::move(ends)), give(std::move(bytes)), give(std::move(new_rows)),
+                        numbering.replaced);
+}
+
+// Adds names to a dictionary that may have some of them under the same number. Returns how many
+// were good: all, or those before one that has another number, or whose number is taken.
+inline std::size_t add_each(Names& names, const In<std::uint32_t>& indices,
+                            const In<std::int64_t>& offsets, const In<std::uint8_t>& bytes) {
+  if (offsets.size() != indices.size() + 1) refuse("names: indices and offsets differ in length");
+  const auto* const text = reinterpret_cast<const char*>(bytes.data());
+  for (std::size_t n = 0; n < indices.size(); ++n) {
+    const std::int64_t begin = offsets.data()[n], end = offsets.data()[n + 1];
+    if (begin < 0 || end < begin || end > static_cast<std::int64_t>(bytes.size())) {
+      refuse("names: offsets must rise within the bytes");
+    }
+    const std::string_view name(text + begin, static_cast<std::size_t>(end - begin));
+    if (names.add(indices.data()[n], name)) continue;
+    const std::uint32_t* index = names.find(name);
+    if (!index || *index != indices.data()[n]) return n;
+  }
+  return indices.size();
+}
+
+}  // namespace pqr::bind

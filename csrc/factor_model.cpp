@@ -1,0 +1,249 @@
+#include "factor_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "difacto.hpp"
+#include "fm.hpp"
+
+namespace pqr {
+
+namespace {
+
+// How many rows ahead memory is prefetched: entries, or what says where they are packed, then
+// packed ones, then factors. A row takes half a microsecond, memory a fifth of that.
+constexpr std::size_t entries_ahead = 6;
+constexpr std::size_t packed_ahead = 4;
+constexpr std::size_t factors_ahead = 2;
+
+}  // namespace
+
+template <class Rule>
+FactorModel<Rule>::FactorModel(FactorSettings settings, const Rule& rule)
+    : settings_(std::move(settings)), rule_(rule) {
+  for (const Tier& tier : settings_.tiers) {
+    pools_.emplace_back(padded(tier.dimension) * (settings_.factors.adaptive ? 2 : 1));
+  }
+}
+
+template <class Rule>
+std::size_t FactorModel<Rule>::learn(const Rows& batch, double* margins) {
+  entries_.enlarge_front(rows);
+  Scratch scratch;
+  for (std::size_t r = 0; r < batch.size; ++r) {
+    prefetch(batch, r);
+    if (!learn_row(batch[r], scratch, batch.labels[r], batch.weights[r], margins[r])) return r;
+  }
+  return batch.size;
+}
+
+template <class Rule>
+std::size_t FactorModel<Rule>::margin(const Rows& batch, double* margins) const {
+  Scratch scratch;
+  for (std::size_t r = 0; r < batch.size; ++r) {
+    prefetch(batch, r);
+    margins[r] = margin_row(batch[r], scratch);
+    if (!std::isfinite(margins[r])) return r;
+  }
+  return batch.size;
+}
+
+template <class Rule>
+void FactorModel<Rule>::prefetch(const Rows& batch, std::size_t r) const {
+  if (r + entries_ahead < batch.size) {
+    const Row row = batch[r + entries_ahead];
+    entries_.prefetch(row.indices, row.size);
+  }
+  if (r + packed_ahead < batch.size) {
+    const Row row = batch[r + packed_ahead];
+    entries_.prefetch_packed(row.indices, row.size);
+  }
+  if (r + factors_ahead >= batch.size) return;
+  const Row row = batch[r + factors_ahead];
+  for (std::size_t i = 0; i < row.size; ++i) {
+    const Entry* entry = entries_.find(row.indices[i]);
+    if (entry && entry->record != 0) fetch(pools_[reached(entry->count) - 1].at(entry->record));
+  }
+}
+
+// False, and nothing is learned, when the row would leave the range of a float.
+template <class Rule>
+bool FactorModel<Rule>::learn_row(const Row& row, Scratch& scratch, double label, float weight,
+                                  double& margin) {
+  margin = margin_row(row, scratch);
+  if (!std::isfinite(margin)) return false;
+  if (weight == 0.0f) return true;
+  const double slope = pqr::slope(settings_.loss, margin, label) * weight;
+  const double gradient = scratch.products.largest_gradient(row, slope);
+  const double eta = std::max(rule_.eta(), settings_.factors.eta);
+  if (!is_learnable(gradient, settings_.factors.adaptive ? eta : eta * gradient)) return false;
+  step(row, scratch, slope);
+  if (row.size > 0) {
+    next_feature = std::max(next_feature, std::uint64_t{row.indices[row.size - 1]} + 1);
+  }
+  ++rows;
+  return true;
+}
+
+template <class Rule>
+double FactorModel<Rule>::margin_row(const Row& row, Scratch& scratch) const {
+  const auto rule = rule_.template at<float>(Block::linear, static_cast<double>(rows));
+  scratch.w.assign(padded(row.size), 0.0f);
+  scratch.x.assign(padded(row.size), 0.0f);
+  scratch.terms.clear();
+  bool is_known = true;
+  for (std::size_t i = 0; i < row.size; ++i) {
+    const Entry* entry = entries_.find(row.indices[i]);
+    const std::size_t tiers = entry ? reached(entry->count) : 0;
+    if (entry) scratch.w[i] = rule.weight(entry->slot);
+    scratch.x[i] = row.values[i];
+    if (tiers > 0 && (Rule::factors_at_once || scratch.w[i] != 0.0f)) {  // masked, not dropped
+      scratch.terms.push_back(
+          {pools_[tiers - 1].at(entry->record), dimension(tiers), row.values[i]});
+    } else if (Rule::factors_at_once) {
+      scratch.terms.push_back({nullptr, dimension(1), row.values[i]});
+      is_known = false;
+    }
+  }
+  if (!is_known) fill_initial(row, scratch);
+  const double linear = sum_of_products(scratch.w.data(), scratch.x.data(), padded(row.size));
+  return bias_weight() + linear + scratch.products.sum(avx2_, scratch.terms);
+}
+
+// The factors of features never learned, where a model has them at once.
+template <class Rule>
+void FactorModel<Rule>::fill_initial(const Row& row, Scratch& scratch) const {
+  const std::size_t size = dimension(1);
+  scratch.initial.assign(row.size * padded(size), 0.0f);
+  for (std::size_t i = 0; i < row.size; ++i) {
+    if (scratch.terms[i].v) continue;
+    float* const v = scratch.initial.data() + i * padded(size);
+    settings_.start.fill(row.indices[i], 0, size, v);
+    scratch.terms[i].v = v;
+  }
+}
+
+template <class Rule>
+void FactorModel<Rule>::step(const Row& row, Scratch& scratch, double slope) {
+  const auto now = static_cast<double>(rows);
+  const auto common = static_cast<float>(slope);
+  bool moved = false;
+  for (std::size_t i = 0; Rule::factors_at_once && i < row.size; ++i) {
+    Entry& entry = *entries_.make(row.indices[i], moved);
+    if (entry.record != 0) continue;
+    float* const record = add_record(entry, 1);
+    std::copy_n(scratch.terms[i].v, dimension(1), record);
+    scratch.terms[i].v = record;
+  }
+  const auto descent = settings_.factors.at_row<float>(now);
+  for (const Term& term : scratch.terms) {
+    scratch.products.step(avx2_, descent, settings_.factors.adaptive, term, common);
+  }
+  const auto rule = rule_.template at<float>(Block::linear, now);
+  for (std::size_t i = 0; i < row.size; ++i) {
+    Entry& entry = *entries_.make(row.indices[i], moved);
+    entry.slot = rule.step(entry.slot, scratch.w[i], common * row.values[i]);
+    count(row.indices[i], entry);
+  }
+  if (!settings_.bias) return;
+  const auto of_bias = rule_.template at<double>(Block::bias, now);
+  bias = of_bias.step(bias, of_bias.weight(bias), slope);
+}
+
+// One row more.
+template <class Rule>
+void FactorModel<Rule>::count(std::uint32_t feature, Entry& entry) {
+  if (entry.count == 0xFFFFFFFFu) return;
+  const std::size_t before = reached(entry.count), after = reached(++entry.count);
+  if (!Rule::factors_at_once && before != after) lengthen(feature, entry, before, after);
+}
+
+// A feature that reaches a tier keeps the factors that it has, and gets initial ones for the rest.
+template <class Rule>
+void FactorModel<Rule>::lengthen(std::uint32_t feature, Entry& entry, std::size_t from,
+                                 std::size_t to) {
+  const std::uint32_t left = entry.record;
+  float* const record = add_record(entry, to);
+  const std::size_t kept = dimension(from);
+  if (from > 0) {
+    const float* const old = pools_[from - 1].at(left);
+    std::copy_n(old, kept, record);
+    std::copy_n(old + padded(kept), kept, record + padded(dimension(to)));
+    pools_[from - 1].release(left);
+  }
+  settings_.start.fill(feature, kept, dimension(to), record);
+}
+
+// A zeroed record in the pool of a tier.
+template <class Rule>
+float* FactorModel<Rule>::add_record(Entry& entry, std::size_t reached) {
+  Pool& pool = pools_[reached - 1];
+  entry.record = pool.add();
+  float* const record = pool.at(entry.record);
+  std::fill_n(record, pool.width(), 0.0f);
+  return record;
+}
+
+template <class Rule>
+double FactorModel<Rule>::bias_weight() const {
+  if (!settings_.bias) return 0.0;
+  return rule_.template at<double>(Block::bias, static_cast<double>(rows)).weight(bias);
+}
+
+template <class Rule>
+FactorState FactorModel<Rule>::state() const {
+  FactorState state;
+  entries_.each_sorted([&](std::uint32_t feature, const Entry& entry) {
+    if (entry.count == 0) return;
+    state.features.push_back(feature);
+    state.counts.push_back(entry.count);
+    state.slots.insert(state.slots.end(), {entry.slot.z, entry.slot.root_n});
+    const std::size_t tiers = reached(entry.count), size = dimension(tiers);
+    if (tiers == 0) return;
+    const float* const v = pools_[tiers - 1].at(entry.record);
+    state.factors.insert(state.factors.end(), v, v + size);
+    if (!settings_.factors.adaptive) return;
+    state.sums.insert(state.sums.end(), v + padded(size), v + padded(size) + size);
+  });
+  return state;
+}
+
+template <class Rule>
+bool FactorModel<Rule>::restore(const FactorState& state) {
+  std::size_t total = 0;
+  for (std::size_t n = 0; n < state.features.size(); ++n) {
+    if (n > 0 && state.features[n] <= state.features[n - 1]) return false;
+    if (state.counts[n] == 0) return false;
+    total += dimension(reached(state.counts[n]));
+  }
+  const bool adaptive = settings_.factors.adaptive;
+  if (total != state.factors.size() || (adaptive ? total : 0) != state.sums.size()) return false;
+  std::size_t done = 0;
+  bool moved = false;
+  for (std::size_t n = 0; n < state.features.size(); ++n) {
+    Entry& entry = *entries_.make(state.features[n], moved);
+    entry = {{state.slots[2 * n], state.slots[2 * n + 1]}, state.counts[n], 0};
+    const std::size_t tiers = reached(entry.count), size = dimension(tiers);
+    if (tiers == 0) continue;
+    float* const record = add_record(entry, tiers);
+    std::copy_n(state.factors.data() + done, size, record);
+    if (adaptive) std::copy_n(state.sums.data() + done, size, record + padded(size));
+    done += size;
+  }
+  return true;
+}
+
+template <class Rule>
+std::vector<float> FactorModel<Rule>::weights(const float* slots, std::size_t size) const {
+  const auto rule = rule_.template at<float>(Block::linear, static_cast<double>(rows));
+  std::vector<float> weights(size);
+  for (std::size_t n = 0; n < size; ++n) {
+    weights[n] = rule.weight(Slot<float>{slots[2 * n], slots[2 * n + 1]});
+  }
+  return weights;
+}
+
+template class FactorModel<FmRule>;
+template class FactorModel<DifactoRule>;
+
+}  // namespace pqr

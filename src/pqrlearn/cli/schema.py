@@ -1,0 +1,35 @@
+"""pqr schema: what the columns of a table are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from pqrlearn.cli import options, show
+from pqrlearn.errors import DataError
+from pqrlearn.files import check_writable
+from pqrlearn.readers import read_inputs
+
+
+@click.command(short_help="Say what the columns of a table are, in a file to edit.")
+@options.files
+@click.option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")
+@options.schema
+@options.as_json
+def schema(files: tuple[str, ...], output: str | None, as_json: bool, **rest: Any) -> None:
+    """Guess from the first rows of FILEs what their columns are, and print that as TOML.
+
+    Edit it and give it to pqr train --schema.
+    """
+    if output:
+        check_writable(output)
+    found = read_inputs(files, options.take_reading(rest), labelled=False).schema
+    if found is None or not found.columns:
+        raise DataError(f"{', '.join(files)}: the format has no columns")
+    if output:
+        found.write(output)
+    elif as_json:
+        show.print_json(found.to_json())
+    else:
+        print(found.to_toml(), end="")

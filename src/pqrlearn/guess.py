@@ -1,0 +1,321 @@
+"""A Schema from the first rows of a table, by rules that can be said in a sentence each.
+
+Text, booleans and dictionaries are categories. Whole numbers are categories where at least half of
+the cells have a value that comes again, as ids do, and bins otherwise. Other numbers are bins at
+quantiles of the rows looked at. Dates and times are times, lists are lists. A column of text or
+whole numbers whose values are all different is ignored, and so is one without values. In text
+files, which have no types, a column is of whole numbers, of numbers or of times if all of its cells
+are, and of text otherwise or if a number begins with 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pqrlearn.errors import DataError, HyperError
+from pqrlearn.quantities import numbers, times
+from pqrlearn.schema import Column, Schema, first_twice
+from pqrlearn.values import Array, coded, is_text, plain
+
+SAMPLE_ROWS: Final = 50_000
+SAMPLE_BYTES: Final = 32 << 20
+BINS: Final = 20
+"""Quantiles of the sample at which numbers are cut."""
+LEAST_ROWS: Final = 100
+"""A sample with fewer cells does not tell that values never come again."""
+_MOST_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a person says of the columns; all else is guessed.
+
+    A list may be given with its separator, as in "genres=|", and a time with its format, as in
+    "hour=%y%m%d%H".
+    """
+
+    label: str | None = None
+    weight: str | None = None
+    positive: str | None = None
+    ignore: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    numbers: Sequence[str] = ()
+    bins: Sequence[str] = ()
+    lists: Sequence[str] = ()
+    times: Sequence[str] = ()
+    nulls: Sequence[str] = ()
+    hash_bits: int | None = None
+    max_features: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            given = getattr(self, field.name)
+            if isinstance(given, str) and field.default == ():
+                object.__setattr__(self, field.name, tuple(given.split(",")))
+        if self.positive is not None and self.label is None:
+            raise HyperError("positive needs a label")
+
+    @property
+    def given(self) -> list[str]:
+        return [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+
+    def kinds(self, names: Sequence[str]) -> dict[str, tuple[str, str | None]]:
+        """The kind of each column that is spoken of, and what was said behind its "="."""
+        wanted = [(name, "label") for name in [self.label] if name is not None]
+        wanted += [(name, "weight") for name in [self.weight] if name is not None]
+        for kind, of_kind in (
+            *(("ignored", self.ignore), ("category", self.categories), ("number", self.numbers)),
+            *(("bins", self.bins), ("list", self.lists), ("time", self.times)),
+        ):
+            wanted += [(name, kind) for name in of_kind]
+        found = [(*_split(name, kind, names), kind) for name, kind in wanted]
+        if twice := first_twice(name for name, _, _ in found):
+            raise HyperError(f"column {twice!r} is said to be two things")
+        return {name: (kind, extra) for name, extra, kind in found}
+
+
+def _split(
+    given: str, kind: str, names: Sequence[str]
+) -> tuple[
+    str,
+    str | None,
+]:
+    name, _, extra = given.partition("=")
+    if given in names or kind not in ("list", "time") or not extra:
+        name, extra = given, ""
+    if name not in names:
+        shown = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+        raise HyperError(f"there is no column {name!r}; the columns are {shown}")
+    return name, extra or None
+
+
+def guess(sample: Any, choices: Choices, *, typed: bool = True, header: bool = True) -> Schema:
+    """The schema of a table whose first rows are `sample`, an Arrow table.
+
+    Without `typed` all columns are text, and the text tells what they are.
+    """
+    names = sample.schema.names
+    if twice := first_twice(names):
+        raise DataError(f"column {twice!r} occurs twice")
+    kinds = choices.kinds(names)
+    notes: dict[str, str] = {}
+    columns = []
+    for name in names:
+        looked = _Look(name, plain(sample.column(name)), tuple(choices.nulls), typed)
+        try:
+            column, why = (
+                looked.as_chosen(*kinds[name], choices) if name in kinds else looked.guess()
+            )
+        except DataError as error:
+            raise DataError(f"column {name!r}: {error}") from None
+        columns.append(column)
+        notes[name] = why
+    return Schema(
+        tuple(columns),
+        header=header,
+        nulls=tuple(choices.nulls),
+        hash_bits=choices.hash_bits,
+        max_features=choices.max_features,
+        notes=notes,
+    )
+
+
+def loss_of(schema: Schema, sample: Any) -> str:
+    """Clicks if the label has two values, ratings if it is another number."""
+    label = schema.label
+    if label is None or label.positive is not None:
+        return "logistic"
+    found, _ = numbers(sample.column(label.name), schema.nulls)
+    values = set(np.unique(found[np.isfinite(found)]).tolist())
+    if values <= {0, 1} or values <= {-1, 1}:
+        return "logistic"
+    if len(values) == 2:
+        raise DataError(
+            f"label {label.name!r} is {' or '.join(f'{v:g}' for v in sorted(values))}: "
+            "say which is positive, or that the loss is squared"
+        )
+    return "squared"
+
+
+class _Look:
+    """One column of the sample."""
+
+    def __init__(self, name: str, array: Array, nulls: tuple[str, ...], typed: bool) -> None:
+        self._name, self._array, self._nulls, self._typed = name, array, nulls, typed
+
+    def guess(self) -> tuple[Column, str]:
+        import pyarrow as pa
+
+        kind, types = self._array.type, pa.types
+        if self._array.null_count == len(self._array):
+            return self._ignored("no cell has a value")
+        if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+            return self._made("list", ""), "a list"
+        if types.is_temporal(kind) and not types.is_duration(kind):
+            return self._time(None), f"of type {kind}"
+        if types.is_floating(kind) or types.is_decimal(kind) or types.is_integer(kind):
+            return self._number()
+        if types.is_dictionary(kind) and not is_text(kind.value_type):
+            return self._category(f"a dictionary of {kind.value_type}")
+        if types.is_boolean(kind):
+            return self._category("true or false")
+        if not (types.is_dictionary(kind) or is_text(kind)):
+            return self._ignored(f"cells of type {kind} are no features")
+        return self._text()
+
+    def _text(self) -> tuple[Column, str]:
+        if not self._typed:
+            found, bad = numbers(self._array, self._nulls)
+            if bad is None and np.isfinite(found).any() and not self._starts_with_zero():
+                return self._number()
+            if self._looks_like_times():
+                return self._time(None), "dates or times"
+        return self._category("text")
+
+    def _category(self, why: str) -> tuple[Column, str]:
+        texts, codes = coded(self._array, self._nulls)
+        counts = np.bincount(codes[codes >= 0], minlength=len(texts))
+        if not counts.sum():
+            return self._ignored("no cell has a value")
+        distinct = int(np.count_nonzero(counts))
+        if counts.sum() >= LEAST_ROWS and counts.max() == 1:
+            return self._ignored("all values are different")
+        return self._made("category", ""), f"{why}: {distinct:,} different values"
+
+    def _number(self) -> tuple[Column, str]:
+        found, _ = numbers(self._array, self._nulls)
+        cells = found[np.isfinite(found)]
+        if not len(cells):
+            return self._ignored("no cell has a value")
+        if (cells != np.floor(cells)).any():
+            return self._binned(cells, "numbers")
+        values, counts = np.unique(cells, return_counts=True)
+        if len(cells) >= LEAST_ROWS and len(values) == len(cells):
+            return self._ignored("whole numbers, all different")
+        if counts[counts > 1].sum() * 2 >= len(cells):
+            why = f"whole numbers that come again: {len(values):,} different values"
+            return self._made("category", ""), why
+        return self._binned(cells, "whole numbers that seldom come again")
+
+    def _binned(self, cells: npt.NDArray[np.float64], why: str) -> tuple[Column, str]:
+        edges = quantiles(cells, BINS)
+        if not edges:
+            return self._made("category", ""), f"{why}: one value"
+        return Column(self._name, "bins", self._missing(), edges=edges), why
+
+    def _ignored(self, why: str) -> tuple[Column, str]:
+        return Column(self._name, "ignored"), why
+
+    def _made(self, kind: str, extra: str | None) -> Column:
+        options: Mapping[str, Any] = {"separator": extra} if kind == "list" and extra else {}
+        return Column(self._name, kind, self._missing(), **options)
+
+    def _missing(self) -> bool:
+        """Whether a cell of the sample is missing: the feature is worth having then."""
+        import pyarrow as pa
+
+        if pa.types.is_nested(self._array.type):
+            return bool(self._array.null_count)
+        return bool((coded(self._array, self._nulls)[1] < 0).any())
+
+    # -- text files --------------------------------------------------------------
+
+    def _starts_with_zero(self) -> bool:
+        texts, codes = coded(self._array, self._nulls)
+        used = np.unique(codes[codes >= 0]).tolist()
+        return any(
+            len(t) > 1 and t[0] == "0" and t[1].isdigit() for t in map(texts.__getitem__, used)
+        )
+
+    def _looks_like_times(self) -> bool:
+        """All cells, and not only by chance: a date is at least as long as 2024-01-31."""
+        texts, codes = coded(self._array, self._nulls)
+        used = np.unique(codes[codes >= 0]).tolist()
+        if not used or any(len(texts[code]) < 10 for code in used[:100]):
+            return False
+        _, bad = times(self._array, None, self._nulls)
+        return bad is None
+
+    def _time(self, form: str | None) -> Column:
+        """With the hour, unless all are at midnight."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        moments, _ = times(self._array, form, self._nulls)
+        day = ("weekday",) if not pa.types.is_time(self._array.type) else ()
+        hours = pc.max(pc.hour(moments)).as_py() or 0
+        parts = (*(("hour",) if hours or not day else ()), *day)
+        return Column(self._name, "time", self._missing(), parts=parts, format=form)
+
+    # -- what a person has said --------------------------------------------------
+
+    def as_chosen(self, kind: str, extra: str | None, choices: Choices) -> tuple[Column, str]:
+        if kind == "label":
+            return self._label(choices.positive)
+        if kind in ("weight", "ignored"):
+            return Column(self._name, kind), "given"
+        if kind == "time":
+            return self._time(extra), "given"
+        if kind == "number":
+            return self._scaled(), "given"
+        if kind == "bins":
+            found, _ = numbers(self._array, self._nulls)
+            cells = found[np.isfinite(found)]
+            edges = quantiles(cells, BINS) if len(cells) else ()
+            if not edges:
+                raise DataError("bins need at least two different numbers")
+            return Column(self._name, "bins", self._missing(), edges=edges), "given"
+        return self._made(kind, extra), "given"
+
+    def _scaled(self) -> Column:
+        """Centred and scaled to a variance of 1 in the sample."""
+        found, _ = numbers(self._array, self._nulls)
+        cells = found[np.isfinite(found)]
+        center = float(np.mean(cells)) if len(cells) else 0.0
+        spread = float(np.std(cells)) if len(cells) else 0.0
+        scale = spread if spread > 0 and np.isfinite(spread) else 1.0
+        return Column(self._name, "number", self._missing(), center=center, scale=scale)
+
+    def _label(self, positive: str | None) -> tuple[Column, str]:
+        texts, codes = coded(self._array, self._nulls)
+        values = [texts[code] for code in np.unique(codes[codes >= 0]).tolist()]
+        if positive is None and _are_truths(values):
+            positive = "true"
+        if positive is None:
+            _, bad = numbers(self._array, self._nulls)
+            if bad is None or bad.mean() < 0.5:  # a few bad rows do not make it text
+                return Column(self._name, "label"), "a number"
+            raise DataError(f"the label is {_several(values)}: say which is positive")
+        others = [value for value in values if value != positive]
+        if len(others) == len(values):
+            raise DataError(f"no label is {positive!r} in the rows looked at: {_several(values)}")
+        if len(others) > 1:
+            raise DataError(f"a label has two values, this one more: {_several(values)}")
+        negative = others[0] if others else None
+        return Column(self._name, "label", positive=positive, negative=negative), "two values"
+
+
+def _are_truths(values: list[str]) -> bool:
+    return bool(values) and {*values} <= {"true", "false"}
+
+
+def _several(values: list[str]) -> str:
+    shown = ", ".join(map(ascii, values[:_MOST_SHOWN]))
+    return shown + (", ..." if len(values) > _MOST_SHOWN else "")
+
+
+def quantiles(cells: npt.NDArray[np.float64], bins: int) -> tuple[float, ...]:
+    """Edges of bins that have about equally many cells; fewer where values come again.
+
+    >>> quantiles(np.array([1.0, 2, 3, 4]), 4), quantiles(np.zeros(5), 4)
+    ((2.0, 3.0, 4.0), ())
+    """
+    ordered = np.sort(cells)
+    places = np.arange(1, bins) * len(ordered) // bins
+    edges = np.unique(ordered[places])
+    return tuple(edges[edges > ordered[0]].tolist())

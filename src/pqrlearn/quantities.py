@@ -1,0 +1,191 @@
+"""Cells of Arrow arrays as numbers and as times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pqrlearn.errors import DataError
+from pqrlearn.names import code_texts
+from pqrlearn.values import Array, Codes, Mask, is_text, plain, text_parts, texts_of, unpacked, ways
+
+NO_NUMBERS = (
+    "NA",
+    "N/A",
+    "#N/A",
+    "NaN",
+    "nan",
+    "NAN",
+    "null",
+    "NULL",
+    "None",
+    "\\N",
+    "-",
+    "?",
+    ".",
+)
+"""Texts that mean a missing cell where a number or a time is expected, and only there."""
+
+
+def numbers(array: Array, nulls: Sequence[str] = ()) -> tuple[npt.NDArray[np.float64], Mask | None]:
+    """Each cell as a number, NaN where it is missing; and which cells are none, if any."""
+    import pyarrow as pa
+
+    array, types = plain(array), pa.types
+    kind = array.type
+    if types.is_dictionary(kind):
+        return _taken(array, numbers(array.dictionary, nulls))
+    if types.is_null(kind):
+        return np.full(len(array), np.nan), None
+    if is_text(kind):
+        codes, different = code_texts(*text_parts(array))
+        found, bad = _read_numbers(texts_of(unpacked(different), nulls))
+        return np.append(found, np.nan)[codes], None if bad is None else np.append(bad, False)[
+            codes
+        ]
+    if types.is_boolean(kind):
+        array = array.cast(pa.int8())
+    if types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind):
+        array = array.cast(pa.float64(), safe=False)
+    elif not types.is_floating(kind):
+        raise DataError(f"cells of type {kind} are no numbers; {ways(kind)}")
+    found = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    infinite = np.isinf(found)
+    return found, infinite if infinite.any() else None
+
+
+def _taken(array: Array, of: tuple[npt.NDArray[Any], Mask | None]) -> tuple[Any, Mask | None]:
+    """What holds for the values of a dictionary, for each cell."""
+    values, bad = of
+    codes = array.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    wrong = None if bad is None else np.append(bad, False)[codes]
+    return np.append(values, np.nan)[codes], wrong
+
+
+def _read_numbers(texts: Array) -> tuple[npt.NDArray[np.float64], Mask | None]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = pc.utf8_trim_whitespace(texts)
+    missing = pc.is_in(texts, pa.array(["", *NO_NUMBERS], pa.large_string()))
+    texts = pc.if_else(missing, pa.scalar(None, pa.large_string()), texts)
+    try:
+        found = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        if np.isfinite(found).sum() == len(texts) - texts.null_count:
+            return found, None
+    except pa.ArrowInvalid:
+        pass
+    read = [math.nan if text is None else number_in(text) for text in texts.to_pylist()]
+    bad = np.array([n is None for n in read], bool)
+    return np.array([math.nan if n is None else n for n in read]), bad if bad.any() else None
+
+
+def number_in(text: str) -> float | None:
+    """The finite number that a text spells; NaN where it means a missing one, None if neither.
+
+    >>> number_in("1e3"), number_in(" +2"), number_in("NA"), number_in("1_0"), number_in("inf")
+    (1000.0, 2.0, nan, None, None)
+    """
+    text = text.strip()
+    if text in ("", *NO_NUMBERS):
+        return math.nan
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and "_" not in text else None
+
+
+# -- times ------------------------------------------------------------------------
+
+UNIX = {"unix": "s", "unix-ms": "ms"}
+
+
+def times(array: Array, form: str | None, nulls: Sequence[str] = ()) -> tuple[Array, Mask | None]:
+    """Each cell as a moment by the clock on the wall, null where missing; and which are none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    array, types = plain(array), pa.types
+    kind = array.type
+    if types.is_null(kind):
+        return pa.nulls(len(array), pa.timestamp("us")), None
+    if types.is_dictionary(kind):
+        found, bad = times(array.dictionary, form, nulls)
+        codes = array.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+        wrong = None if bad is None else np.append(bad, False)[codes]
+        return found.take(array.indices), wrong
+    if types.is_timestamp(kind):
+        local = pc.local_timestamp(array) if kind.tz else array
+        return local.cast(pa.timestamp("us"), safe=False), None
+    if types.is_date(kind):
+        return array.cast(pa.timestamp("ms")).cast(pa.timestamp("us")), None
+    if types.is_time(kind):
+        micro = array.cast(pa.time64("us"), safe=False)
+        return micro.cast(pa.int64()).cast(pa.timestamp("us")), None
+    if form in UNIX:
+        return _unix_times(*numbers(array, nulls), UNIX[form])
+    if is_text(kind):
+        codes, different = code_texts(*text_parts(array))
+        found, bad = _read_times(texts_of(unpacked(different), nulls), form)
+        return found.take(_indices(codes)), None if bad is None else np.append(bad, False)[codes]
+    if not types.is_integer(kind):
+        raise DataError(f"cells of type {kind} are no times; {ways(kind)}")
+    return _read_times(texts_of(array, nulls), form)
+
+
+def _indices(codes: Codes) -> Array:
+    import pyarrow as pa
+
+    return pa.array(codes, mask=codes < 0)
+
+
+def _unix_times(
+    seconds: npt.NDArray[np.float64], bad: Mask | None, unit: str
+) -> tuple[Array, Mask | None]:
+    import pyarrow as pa
+
+    with np.errstate(invalid="ignore"):
+        wrong = np.abs(seconds) > (1e11 if unit == "s" else 1e14)  # beyond the year 5000
+    bad = wrong if bad is None else bad | wrong
+    known = np.isfinite(seconds) & ~bad
+    whole = np.where(known, np.floor(seconds), 0).astype(np.int64)
+    moments = pa.array(whole, mask=~known).cast(pa.timestamp(unit)).cast(pa.timestamp("us"))
+    return moments, bad if bad.any() else None
+
+
+def _read_times(texts: Array, form: str | None) -> tuple[Array, Mask | None]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    missing = pc.is_in(texts, pa.array(NO_NUMBERS, pa.large_string()))
+    texts = pc.if_else(missing, pa.scalar(None, pa.large_string()), texts)
+    if form is None:
+        try:
+            return texts.cast(pa.timestamp("us")), None
+        except pa.ArrowInvalid:
+            pass
+    read = [None if text is None else time_in(text, form) for text in texts.to_pylist()]
+    found = pa.array(read, pa.timestamp("us"))
+    wrong = pc.and_(found.is_null(), texts.is_valid()).to_numpy(zero_copy_only=False)
+    return found, wrong if wrong.any() else None
+
+
+def time_in(text: str, form: str | None) -> datetime | None:
+    """The moment that a text spells, by the clock on the wall; None if it spells none.
+
+    >>> time_in("14102123", "%y%m%d%H"), time_in("2024-01-31T12:00:00+02:00", None)
+    (datetime.datetime(2014, 10, 21, 23, 0), datetime.datetime(2024, 1, 31, 12, 0))
+    """
+    try:
+        found = (
+            datetime.fromisoformat(text.strip()) if form is None else datetime.strptime(text, form)
+        )
+    except ValueError:
+        return None
+    return found.replace(tzinfo=None)

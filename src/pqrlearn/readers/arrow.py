@@ -1,0 +1,194 @@
+"""Parquet, and Arrow files and streams (Feather is such a file): tables with types."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from copy import copy
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+import numpy as np
+
+from pqrlearn.arrow import flattened
+from pqrlearn.errors import DataError
+from pqrlearn.frames import BATCH_ROWS
+from pqrlearn.readers.source import Source, is_file
+from pqrlearn.readers.tables import Piece, TableReader
+from pqrlearn.values import is_text
+
+PARQUET_MAGIC: Final = b"PAR1"
+ARROW_MAGIC: Final = b"ARROW1"
+STREAM_MAGIC: Final = b"\xff\xff\xff\xff"
+_NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+class _ArrowReader(TableReader):
+    """Rows in groups: row groups of Parquet, record batches of Arrow. Errors give both numbers.
+
+    A folder between `root` and the file that is called column=value is a column, as Hive has it.
+    """
+
+    _start: int = 0
+    _stop: int | None = None
+    root: Path | None = None
+
+    @cached_property
+    def partitions(self) -> dict[str, str | None]:
+        if self.root is None:
+            return {}
+        folders = Path(self.path).parent.relative_to(self.root).parts
+        pairs = [folder.partition("=") for folder in folders if "=" in folder]
+        return {k: None if v == _NO_PARTITION else unquote(v) for k, _, v in pairs}
+
+    def _cut(self, group: int, table: Any, first: int) -> Iterator[Piece]:
+        """The rows of a part of a group, whose first one is number `first` of it, from 0."""
+        import pyarrow as pa
+
+        table = flattened(table)
+        table.schema.names  # noqa: B018 raises where they are not UTF-8
+        for name, value in self.partitions.items():
+            cells = pa.nulls(table.num_rows, pa.string()) if value is None else None
+            cells = pa.repeat(value, table.num_rows) if cells is None else cells
+            table = table.append_column(name, cells)
+        source = f"{self.name}:{group + 1}"
+        for at in range(0, table.num_rows, BATCH_ROWS):
+            part = table.slice(at, BATCH_ROWS)
+            lines = np.arange(first + at + 1, first + at + 1 + part.num_rows)
+            yield Piece(part, lines, source)
+
+    def _top(self, names: list[str]) -> list[str]:
+        """The columns needed of those that may be structs: `a` where the schema has `a.b`."""
+        schema = self.schema
+        if schema is None:
+            return names
+        ignored = {c.name for c in schema.columns if c.kind == "ignored"}
+        return [name for name in names if name not in ignored]
+
+
+class ParquetReader(_ArrowReader):
+    """The rows of a Parquet file, which is read group by group. Parts are cut by rows."""
+
+    @contextmanager
+    def _file(self) -> Iterator[Any]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if not is_file(self.path):
+            kind = "is not a file" if self.path != "-" else "cannot be read from a stream"
+            raise DataError(f"{self.name}: Parquet {kind}")
+        try:
+            fields = pq.read_schema(self.path)
+            texts = [field.name for field in fields if is_text(field.type)]
+            with pq.ParquetFile(self.path, read_dictionary=texts) as file:
+                yield file
+        except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
+            raise DataError(
+                f"{self.name}: cannot be read as Parquet: {_first_line(error)}"
+            ) from None
+
+    @cached_property
+    def _groups(self) -> list[int]:
+        """How many rows each row group has."""
+        with self._file() as file:
+            about = file.metadata
+            return [about.row_group(at).num_rows for at in range(about.num_row_groups)]
+
+    def _pieces(self) -> Generator[Piece, None, None]:
+        with self._file() as file:
+            before = self._done = 0
+            for group, rows in enumerate(self._groups):
+                begin = max(self._start - before, 0)
+                end = rows if self._stop is None else min(rows, self._stop - before)
+                if begin < end:
+                    yield from self._group(file, group, begin, end)
+                before += rows
+            self._done = before
+
+    def _group(self, file: Any, group: int, begin: int, end: int) -> Iterator[Piece]:
+        columns = self._top(file.schema_arrow.names)
+        at = 0
+        options = {"batch_size": BATCH_ROWS, "row_groups": [group], "columns": columns}
+        for batch in file.iter_batches(**options):
+            first, last = max(begin, at), min(end, at + batch.num_rows)
+            if first < last:
+                yield from self._cut(group, batch.slice(first - at, last - first), first)
+                self._done += last - first
+            at += batch.num_rows
+
+    _done: int = 0
+
+    def fraction(self) -> float:
+        stop = self.size if self._stop is None else self._stop
+        return min(1.0, self._done / max(stop - self._start, 1))
+
+    @property
+    def enterable(self) -> bool:
+        return True
+
+    @property
+    def size(self) -> int:
+        return sum(self._groups)
+
+    def estimated_rows(self) -> float:
+        return self.size
+
+    def part(self, start: int, stop: int) -> ParquetReader:
+        part = copy(self)
+        part._start, part._stop = start, stop
+        return part
+
+
+class ArrowReader(_ArrowReader):
+    """The record batches of an Arrow file or stream, checked as input from strangers."""
+
+    def _pieces(self) -> Generator[Piece, None, None]:
+        import pyarrow as pa
+
+        with self._opened() as source:
+            self._reading = source
+            try:
+                for group, batch in enumerate(_record_batches(source)):
+                    batch.validate(full=True)
+                    wanted = self._top(batch.schema.names)
+                    yield from self._cut(group, batch.select(wanted), 0)
+            except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
+                message = f"cannot be read as Arrow: {_first_line(error)}"
+                raise DataError(f"{self.name}: {message}") from None
+
+
+def _record_batches(source: Source) -> Iterator[Any]:
+    """A file is a stream behind eight bytes, and with a table of contents that is not needed."""
+    import pyarrow as pa
+
+    head = source.read(8)
+    file = _File(b"" if head.startswith(ARROW_MAGIC) else head, source)
+    with pa.ipc.open_stream(pa.PythonFile(file, mode="r")) as stream:
+        yield from stream
+    while source.read(1 << 16):  # what a file has behind its rows
+        pass
+
+
+class _File(io.RawIOBase):
+    """Some bytes, then a Source, as Python has files."""
+
+    def __init__(self, head: bytes, source: Source) -> None:
+        self._head, self._source = head, source
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """No more memory than there are bytes, however many a hostile file announces."""
+        head = self._head if size < 0 else self._head[:size]
+        self._head = self._head[len(head) :]
+        return head + self._source.read(size if size < 0 else size - len(head))
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "it asks for more memory than there is"
+    return (str(error) or type(error).__name__).splitlines()[0][:200]

@@ -1,0 +1,339 @@
+"""CSV and other separated text, parsed by pyarrow: cells are text, and the schema says the rest."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from pqrlearn.errors import DataError, RowError
+from pqrlearn.readers.source import estimated_lines, is_plain_file, lines_between
+from pqrlearn.readers.tables import Piece, TableReader
+from pqrlearn.schema import first_twice
+
+CHUNK_BYTES: Final = 1 << 23
+PARSE_BYTES: Final = 1 << 22  # of a chunk, on one thread
+DELIMITERS: Final = ",\t;|"
+_MARK = b"\xef\xbb\xbf"
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_QUOTED = re.compile(r'"[^"]*"')
+_HEAD_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How lines are cut into cells, what the columns are called, and where the rows begin."""
+
+    delimiter: str
+    names: list[str]
+    header_bytes: int
+
+    @property
+    def width(self) -> int:
+        return len(self.names)
+
+
+class CsvReader(TableReader):
+    """The rows of a text file. The delimiter is told by the first line, unless it is given.
+
+    The first line has the names, unless they are given. As long as no cell is in quotes, a row is a
+    line, and large pieces are parsed side by side; from the first quote on cells may hold line
+    ends, and rows are counted instead of lines. `start` and `stop` are bytes of a plain file.
+    """
+
+    typed = False
+    _start: int = 0
+    _stop: int | None = None
+    _known_layout: _Layout | None = None
+    _pieces_rows: int = 0
+
+    def _pieces(self) -> Generator[Piece, None, None]:
+        with self._opened() as source:
+            self._reading, self._pieces_rows = source, 0
+            layout = self._known_layout
+            chunks = lines_between(source, CHUNK_BYTES, self._start, self._stop)
+            line = 1
+            for _, chunk in chunks:
+                text = self._in_utf8(bytes(chunk), line)
+                if layout is None:
+                    layout = self._layout(text)
+                if line == 1 and self._start == 0:
+                    line += text.count(b"\n", 0, layout.header_bytes)
+                    text = text[layout.header_bytes :]
+                if b'"' in text:
+                    yield from self._quoted(source.name, text, chunks, layout)
+                    return
+                if text:
+                    for piece in self._lines(source.name, text, layout, line):
+                        self._pieces_rows += len(piece.lines)
+                        yield piece
+                line += text.count(b"\n")
+
+    def _in_utf8(self, text: bytes, line: int) -> bytes:
+        if line == 1 and text[:2] in _WIDE_MARKS:
+            raise DataError(f"{self.name}: UTF-16 text; convert it to UTF-8 first, as iconv does")
+        if self.table.encoding.lower() in ("utf-8", "utf8"):
+            return text
+        try:
+            return text.decode(self.table.encoding).encode()
+        except (UnicodeDecodeError, LookupError) as error:
+            raise DataError(f"{self.name}: from line {line} on: {error}") from None
+
+    # -- the first line ----------------------------------------------------------
+
+    def _layout(self, text: bytes) -> _Layout:
+        end = text.find(b"\n") + 1 or len(text)
+        begin = len(_MARK) if text.startswith(_MARK) else 0
+        first = text[begin:end].decode(errors="replace").rstrip("\r\n")
+        delimiter = self.table.delimiter or _delimiter_of(first)
+        cells = next(csv.reader([first], delimiter=delimiter), [])
+        names = self._names_given(len(cells))
+        if names is not None:
+            return _Layout(delimiter, names, begin)
+        self._check_names(cells)
+        return _Layout(delimiter, cells, end)
+
+    def _names_given(self, width: int) -> list[str] | None:
+        """Those of a file that does not name its columns; it may lack the label."""
+        names = list(self.table.columns)
+        if not names:
+            schema = self.schema
+            if schema is None or schema.header:
+                return None
+            names = [column.name for column in schema.columns]
+            if width < len(names) and not self.table.labelled:
+                names = [c.name for c in schema.columns if c.is_feature or c.kind == "ignored"]
+        if len(names) != width:
+            raise RowError(f"expected {len(names)} cells, found {width}", path=self.name, line=1)
+        return names
+
+    def _check_names(self, cells: Sequence[str]) -> None:
+        wrong = ""
+        if "" in cells or not cells:
+            wrong = f"column {[*cells, ''].index('') + 1} has no name"
+        elif twice := first_twice(cells):
+            wrong = f"column {twice!r} occurs twice"
+        if wrong:
+            error = RowError(f"{wrong} in the first line", path=self.name, line=1)
+            error.case = ("no header",)
+            raise error
+
+    @property
+    def header(self) -> bool:
+        schema = self.schema
+        return not self.table.columns and (schema is None or schema.header)
+
+    # -- lines -------------------------------------------------------------------
+
+    def _lines(self, name: str, text: bytes, layout: _Layout, line: int) -> Iterator[Piece]:
+        """Rows that are lines; a chunk with bad ones is looked at line by line."""
+        import pyarrow as pa
+
+        count = text.count(b"\n") + (not text.endswith(b"\n"))
+        bad: list[Any] = []
+        table = None
+        with suppress(pa.ArrowInvalid, UnicodeDecodeError):
+            check_text(text)
+            table = _parsed(text, layout, self.wanted(layout.names), bad)
+        if table is None or bad or table.num_rows != count:
+            yield from self._good_lines(name, text, layout, line)
+            return
+        yield from _cut(table, np.arange(line, line + count), name, _raw_lines(text, line))
+
+    def _good_lines(self, name: str, text: bytes, layout: _Layout, line: int) -> Iterator[Piece]:
+        good: list[bytes] = []
+        places: list[int] = []
+        error: RowError | None = None
+        for at, row in enumerate(text.split(b"\n"), line):
+            if not row.strip(b"\r"):
+                continue
+            if message := _wrong(row, layout):
+                error = self._bad_row(message, name, at)
+                self._note_error(error)
+                self._pieces_rows += 1
+                if not self._skip:
+                    break
+                if self.keep_bad is not None:
+                    self.keep_bad.write(row + b"\n")
+            else:
+                good.append(row)
+                places.append(at)
+        if good:
+            table = _parsed(b"\n".join(good), layout, self.wanted(layout.names), [])
+            yield from _cut(table, np.array(places), name, _raw_lines(text, line))
+        if error is not None and not self._skip:
+            raise error
+
+    # -- quotes ------------------------------------------------------------------
+
+    def _quoted(self, name: str, text: bytes, chunks: Any, layout: _Layout) -> Iterator[Piece]:
+        """All that is left, where a row may be several lines; rows are counted from here on."""
+        import pyarrow as pa
+        from pyarrow.csv import open_csv
+
+        bad: list[Any] = []
+        file = pa.PythonFile(_Joined(text, chunks, self._in_utf8), mode="r")
+        options = _options(layout, self.wanted(layout.names), bad, quoted=True)
+        source, row, noted = f"{name}:row", self._pieces_rows + 1, 0
+        before = self._pieces_rows
+        try:
+            check_text(text)
+            for batch in open_csv(file, *options):
+                wrong = [before + one.number for one in bad]
+                rows = np.arange(row, row + batch.num_rows + len(wrong))
+                rows = np.setdiff1d(rows, wrong)[: batch.num_rows]
+                row = int(rows[-1]) + 1 if len(rows) else row
+                stop = len(rows)
+                if wrong and not self._skip:
+                    stop = int(np.searchsorted(rows, wrong[0]))
+                if stop:
+                    yield Piece(batch.slice(0, stop), rows[:stop], source)
+                noted = self._note_cells(bad, noted, source, before)
+            self._note_cells(bad, noted, source, before)
+        except pa.ArrowInvalid as error:
+            raise DataError(f"{source}:{row} or later: {error}") from None
+        except UnicodeDecodeError as error:
+            raise DataError(f"{source}:{row} or later: {not_utf8(error)}") from None
+
+    def _note_cells(self, bad: list[Any], noted: int, source: str, before: int) -> int:
+        for one in bad[noted:]:
+            found, expected = one.actual_columns, one.expected_columns
+            message = f"expected {expected} cells, found {found}"
+            error = self._bad_row(message, source, before + one.number)
+            self._note_error(error)
+            if not self._skip:
+                raise error
+            if self.keep_bad is not None:
+                self.keep_bad.write(one.text.encode() + b"\n")
+        return len(bad)
+
+    # -- parts -------------------------------------------------------------------
+
+    @cached_property
+    def enterable(self) -> bool:
+        """A plain file in whose first rows no cell is in quotes."""
+        if not is_plain_file(self.path):
+            return False
+        with open(self.path, "rb") as file:
+            head = file.read(_HEAD_BYTES)
+        self._known_layout = self._layout(self._in_utf8(head, 1))
+        return b'"' not in head[self._known_layout.header_bytes :]
+
+    @property
+    def size(self) -> int:
+        return self.bytes or 0
+
+    def estimated_rows(self) -> float:
+        return estimated_lines(self.path)
+
+    def part(self, start: int, stop: int) -> CsvReader:
+        if not self.enterable:
+            raise self._not_enterable()
+        part = copy(self)
+        part._start, part._stop = start, stop
+        return part
+
+
+def _delimiter_of(line: str) -> str:
+    """The one that occurs most often outside of quotes."""
+    plain = _QUOTED.sub("", line)
+    return max(DELIMITERS, key=plain.count)
+
+
+def _wrong(row: bytes, layout: _Layout) -> str | None:
+    """What is wrong with a line that has no quotes."""
+    found = row.count(layout.delimiter.encode()) + 1
+    if found != layout.width:
+        return f"expected {layout.width} cells, found {found}"
+    try:
+        row.decode()
+    except UnicodeDecodeError as error:
+        return not_utf8(error)
+    return None
+
+
+def check_text(text: bytes) -> None:
+    if not text.isascii():
+        text.decode()
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    return f"byte 0x{error.object[error.start]:02x} is not UTF-8 text"
+
+
+def _options(layout: _Layout, wanted: list[str], bad: list[Any], *, quoted: bool) -> list[Any]:
+    import pyarrow as pa
+    from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions
+
+    def note(row: Any) -> str:
+        bad.append(row)
+        return "skip"
+
+    # Only rows that are read one after the other are numbered.
+    read = ReadOptions(column_names=layout.names, block_size=PARSE_BYTES, use_threads=not quoted)
+    parse = ParseOptions(
+        delimiter=layout.delimiter, newlines_in_values=quoted, invalid_row_handler=note
+    )
+    convert = ConvertOptions(
+        column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted, null_values=[]
+    )
+    return [read, parse, convert]
+
+
+def _parsed(text: bytes, layout: _Layout, wanted: list[str], bad: list[Any]) -> Any:
+    import pyarrow as pa
+    from pyarrow.csv import read_csv
+
+    options = _options(layout, wanted, bad, quoted=False)
+    return read_csv(pa.BufferReader(text), *options)
+
+
+def _cut(table: Any, lines: Any, name: str, raw: Any) -> Iterator[Piece]:
+    done = 0
+    for batch in table.to_batches():
+        rows = slice(done, done + batch.num_rows)
+        yield Piece(batch, lines[rows], name, raw)
+        done += batch.num_rows
+
+
+def _raw_lines(text: bytes, first: int) -> Any:
+    """A line by its number; cut only when it is asked for."""
+    lines: list[bytes] = []
+
+    def raw(line: int) -> bytes:
+        if not lines:
+            lines.extend(text.split(b"\n"))
+        return lines[line - first].rstrip(b"\r")
+
+    return raw
+
+
+class _Joined(io.RawIOBase):
+    """Some bytes, then chunks, as one file."""
+
+    def __init__(self, text: bytes, chunks: Any, decode: Any) -> None:
+        self._ready, self._chunks, self._decode = memoryview(text), chunks, decode
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            text = self._decode(bytes(chunk[1]), 2)
+            check_text(text)
+            self._ready = memoryview(text)
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count

@@ -1,0 +1,216 @@
+"""What readers of tables share: a schema, a sample to guess it from, and bad rows."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import IO, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from pqrlearn.arrow import joined
+from pqrlearn.encoder import Bad, Encoder
+from pqrlearn.errors import DataError, RowError
+from pqrlearn.guess import SAMPLE_BYTES, SAMPLE_ROWS
+from pqrlearn.loss import ANY_NUMBER, loss_named
+from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, Reader
+from pqrlearn.readers.source import Source, is_stream, open_source
+from pqrlearn.rows import Batch
+from pqrlearn.schema import Schema
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How tables are read. Without a schema only a sample of them can be had.
+
+    `labelled` is whether rows must have a label, `accept` whether columns may lack or be new.
+    `columns` names those of text without a header; `delimiter` and `encoding` are those of text.
+    """
+
+    schema: Schema | None = None
+    labelled: bool = True
+    accept: bool = False
+    columns: tuple[str, ...] = ()
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of an input: an Arrow table, the number of each row, and what they count.
+
+    `source` is where these rows are, and `raw` gives a row as it stands there, if it does.
+    """
+
+    table: Any
+    lines: npt.NDArray[np.int64]
+    source: str
+    raw: Callable[[int], bytes] | None = None
+
+    def part(self, start: int, stop: int) -> Piece:
+        rows = slice(start, stop)
+        return replace(self, table=self.table.slice(start, stop - start), lines=self.lines[rows])
+
+    def without(self, rows: Sequence[int]) -> Piece:
+        import pyarrow as pa
+
+        good = np.ones(len(self.lines), bool)
+        good[list(rows)] = False
+        return replace(self, table=self.table.filter(pa.array(good)), lines=self.lines[good])
+
+    def row_as_bytes(self, row: int) -> bytes:
+        if self.raw is not None:
+            return self.raw(int(self.lines[row]))
+        return json.dumps(self.table.slice(row, 1).to_pylist()[0], default=str).encode()
+
+
+class TableReader(Reader):
+    """A table as a stream of Batches, by a schema."""
+
+    named = True
+    typed: ClassVar[bool] = True
+    """Whether columns have types; otherwise they are text, and the text tells what it is."""
+
+    def __init__(
+        self,
+        path: AnyPath,
+        *,
+        loss: str | None = None,
+        on_bad_row: str = "stop",
+        keep_bad: IO[bytes] | None = None,
+        table: TableOptions = TableOptions(),  # noqa: B008
+    ) -> None:
+        super().__init__(path, on_bad_row=on_bad_row, keep_bad=keep_bad)
+        self.table = table
+        self._loss = loss_named(loss or ANY_NUMBER)
+        self._held: list[Piece] = []
+        self._rest: Generator[Piece, None, None] | None = None
+        self._used_up = False
+        self._reading: Source | None = None
+
+    @property
+    def schema(self) -> Schema | None:
+        return self.table.schema
+
+    def use(self, schema: Schema, loss: str | None = None) -> None:
+        """Reads by this schema; before the first pass, or after `sample`."""
+        self.table = replace(self.table, schema=schema)
+        if loss is not None:
+            self._loss = loss_named(loss)
+
+    @property
+    def header(self) -> bool:
+        """Whether the input names its columns."""
+        return not self.table.columns
+
+    def sample(self) -> Any:
+        """The first rows as an Arrow table; held in memory, the next pass begins with them."""
+        rows = sum(len(piece.lines) for piece in self._held)
+        size = 0
+        self._rest = self._rest or self._pieces()
+        for piece in self._rest if not self._held else ():
+            self._held.append(piece)
+            rows, size = rows + len(piece.lines), size + piece.table.nbytes
+            if rows >= SAMPLE_ROWS or size >= SAMPLE_BYTES:
+                break
+        if not rows:
+            raise DataError(f"{self.name}: no rows")
+        return joined([piece.table for piece in self._held]).slice(0, SAMPLE_ROWS)
+
+    @abstractmethod
+    def _pieces(self) -> Generator[Piece, None, None]:
+        """All rows, in pieces of bounded size; with the columns that `wanted` says."""
+
+    def wanted(self, names: Sequence[str]) -> list[str]:
+        """Those of the columns that are needed; all as long as there is no schema."""
+        schema = self.schema
+        if schema is None:
+            return list(names)
+        return [n for n in names if n not in schema or schema[n].kind != "ignored"]
+
+    def _read(self) -> Generator[Batch, None, None]:
+        encoder = self._encoder()
+        rest, self._rest = self._rest or self._pieces(), None
+        held, self._held = self._held[::-1], []
+        try:
+            while held:  # each is let go once it has been handed out
+                yield from self._batches(encoder, held.pop())
+            for piece in rest:
+                yield from self._batches(encoder, piece)
+        finally:
+            rest.close()
+
+    def _encoder(self) -> Encoder:
+        table = self.table
+        if table.schema is None:
+            raise DataError(f"{self.name}: a table needs a schema, or a label to guess one with")
+        return Encoder(table.schema, self._loss, labelled=table.labelled, accept=table.accept)
+
+    def _batches(self, encoder: Encoder, piece: Piece) -> Iterator[Batch]:
+        try:
+            encoder.check(piece.table.schema.names)
+            columns, labels, weights, bad = encoder.encode(piece.table)
+            if bad:
+                good = self._without(piece, bad)
+                if len(good.lines):
+                    yield from self._batches(encoder, good)
+                if not self._skip:
+                    raise self.first_bad[0]
+                return
+            where: Any = {"lines": piece.lines, "source": piece.source}
+            yield encoder.numbered(columns, labels, weights, self.names, **where)
+        except RowError:
+            raise
+        except DataError as error:
+            located = DataError(f"{piece.source}: {error}")
+            located.case = error.case
+            raise located from None
+
+    def _without(self, piece: Piece, bad: Sequence[Bad]) -> Piece:
+        """The rows before the first bad one, or all that are good; notes the others."""
+        if not self._skip:
+            self._note(piece, bad[:1])
+            return piece.part(0, bad[0].row)
+        self._note(piece, bad)
+        return piece.without([one.row for one in bad])
+
+    def _note(self, piece: Piece, bad: Sequence[Bad]) -> None:
+        for one in bad:
+            line = int(piece.lines[one.row])
+            error = self._bad_row(one.message, piece.source, line, unfit=one.unfit)
+            if self.keep_bad is not None:
+                self.keep_bad.write(piece.row_as_bytes(one.row) + b"\n")
+            self._note_error(error)
+
+    def _note_error(self, error: RowError) -> None:
+        self.bad_rows += 1
+        if len(self.first_bad) < KEPT_ERRORS:
+            self.first_bad.append(error)
+
+    def _bad_row(self, message: str, source: str, line: int, *, unfit: bool = False) -> RowError:
+        error = RowError(message, path=source, line=line)
+        fits = unfit and self._loss.name != ANY_NUMBER
+        error.case = ("unfit label",) if fits else ("bad row",)
+        return error
+
+    # -- files and streams -------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return "<stdin>" if self.path == "-" else self.path
+
+    def _opened(self) -> AbstractContextManager[Source]:
+        if self._used_up:
+            raise DataError(f"{self.name}: a stream can be read only once")
+        self._used_up = is_stream(self.path)
+        return open_source(self.path)
+
+    def fraction(self) -> float | None:
+        source = self._reading
+        if source is None or source.size is None:
+            return None
+        return min(1.0, source.position / source.size) if source.size else 1.0

@@ -1,0 +1,162 @@
+"""Vowpal Wabbit text: `[label [importance]] ['tag]|namespace[:scale] feature[:value] ...`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+from typing import IO, Any, Final
+
+import numpy as np
+
+from pqrlearn import _core
+from pqrlearn.encoder import batch_of
+from pqrlearn.errors import DataError, RowError
+from pqrlearn.loss import ANY_NUMBER, loss_named
+from pqrlearn.names import Coded, Texts
+from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, Reader
+from pqrlearn.readers.source import (
+    Source,
+    estimated_lines,
+    is_plain_file,
+    is_stream,
+    lines_between,
+    open_source,
+)
+from pqrlearn.readers.tables import TableOptions
+from pqrlearn.rows import Batch
+from pqrlearn.schema import Schema
+
+CHUNK_BYTES: Final = 1 << 22
+_SHOWN_BYTES = 20
+
+
+class VwReader(Reader):
+    """The feature f of namespace n is called `n=f`, so that it is that of a table's column n.
+
+    Without a namespace it is called `f`; a value without a name, as in `|price :2.5`, belongs to
+    the feature `n`. Tags are read and not used. Namespaces are crossed by the model's order.
+    """
+
+    named = True
+    _start: int = 0
+    _stop: int | None = None
+
+    def __init__(
+        self,
+        path: AnyPath,
+        *,
+        loss: str | None = None,
+        on_bad_row: str = "stop",
+        keep_bad: IO[bytes] | None = None,
+        table: TableOptions = TableOptions(),  # noqa: B008
+    ) -> None:
+        super().__init__(path, on_bad_row=on_bad_row, keep_bad=keep_bad)
+        self._loss, self._table = loss_named(loss or ANY_NUMBER), table
+        self._used_up = False
+        self._reading: Source | None = None
+
+    def _read(self) -> Generator[Batch, None, None]:
+        if self._used_up:
+            name = "<stdin>" if self.path == "-" else self.path
+            raise DataError(f"{name}: a stream can be read only once")
+        self._used_up = is_stream(self.path)
+        with open_source(self.path) as source:
+            self._reading = source
+            line = 1 if self._start == 0 else 2  # only line 1 may begin with a byte order mark
+            for _, text in lines_between(source, CHUNK_BYTES, self._start, self._stop):
+                yield from self._parse(source.name, text, line)
+                line += bytes(text).count(b"\n")
+
+    def _parse(self, name: str, text: memoryview, line: int) -> Iterator[Batch]:
+        found: Any = _core.parse_vw(text, self._skip, line)
+        offsets, data, codes, values, first, labels, weights, lines, _, bad = found
+        errors = [self._error(name, text, *one) for one in bad]
+        good = self._fit(labels)
+        if not good.all():
+            errors += [self._unfit(name, labels[at], lines[at]) for at in np.flatnonzero(~good)]
+            errors.sort(key=lambda error: error.line or 0)
+            if not self._skip:
+                good[int(np.argmin(good)) :] = False
+        self._note(errors if self._skip else errors[:1], text, line)
+        if good.any():
+            features = _only(good, codes, values, first)
+            labels = np.where(np.isnan(labels), labels, self._loss.kept(labels))[good]
+            column = Coded(Texts(offsets, data), *features)
+            where = {"lines": lines[good], "source": name, "schema": self.schema}
+            yield batch_of([column], self.names, labels, weights[good], **where)
+        if errors and not self._skip:
+            raise errors[0]
+
+    @property
+    def schema(self) -> Schema | None:
+        """Without columns: only bounds on names."""
+        return self._table.schema
+
+    def use(self, schema: Schema) -> None:
+        self._table = replace(self._table, schema=schema)
+
+    def _fit(self, labels: Any) -> Any:
+        missing = np.isnan(labels)
+        fits = self._loss.check_label(np.where(missing, 1.0, labels))
+        return fits & ~missing if self._table.labelled else fits | missing
+
+    def _error(self, name: str, text: memoryview, kind: int, line: int, byte: int, *at: int) -> Any:
+        begin, length = at
+        rest = bytes(text[begin + byte - 1 : begin + length])
+        word = rest.split(b" ", 1)[0].split(b"|", 1)[0][: _SHOWN_BYTES + 1]
+        shown = repr(word[:_SHOWN_BYTES])[1:] + ("..." if len(word) > _SHOWN_BYTES else "")
+        message = str(_core.BAD_VW_MESSAGES[kind]).replace("{}", shown)
+        error = RowError(message, path=name, line=line, byte=byte)
+        error.case = ("bad row",)
+        return error
+
+    def _unfit(self, name: str, label: float, line: int) -> RowError:
+        message = f"label {label:g} {self._loss.wants}"
+        if np.isnan(label):
+            message = "there is no label; a word that touches '|' is a tag"
+        error = RowError(message, path=name, line=int(line), byte=1)
+        error.case = ("unfit label",)
+        return error
+
+    def _note(self, errors: list[RowError], text: memoryview, first: int) -> None:
+        self.bad_rows += len(errors)
+        self.first_bad += errors[: max(0, KEPT_ERRORS - len(self.first_bad))]
+        if self.keep_bad is not None and errors:
+            lines = bytes(text).split(b"\n")
+            self.keep_bad.writelines(lines[(e.line or first) - first] + b"\n" for e in errors)
+
+    def fraction(self) -> float | None:
+        source = self._reading
+        if source is None or source.size is None:
+            return None
+        return min(1.0, source.position / source.size) if source.size else 1.0
+
+    @cached_property
+    def enterable(self) -> bool:
+        return is_plain_file(self.path)
+
+    @property
+    def size(self) -> int:
+        return self.bytes or 0
+
+    def estimated_rows(self) -> float:
+        return estimated_lines(self.path)
+
+    def part(self, start: int, stop: int) -> VwReader:
+        if not self.enterable:
+            raise self._not_enterable()
+        part = copy(self)
+        part._start, part._stop = start, stop
+        return part
+
+
+def _only(rows: Any, codes: Any, values: Any, first: Any) -> tuple[Any, Any, Any]:
+    """The features of some of the rows."""
+    if rows.all():
+        return codes, values, first
+    lengths = np.diff(first)
+    kept = np.repeat(rows, lengths)
+    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[rows])])
+    return codes[kept], values[kept], begins

@@ -1,0 +1,64 @@
+"""`pqrlearn.train`: a training run in one line of Python."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, cast
+
+from pqrlearn.errors import HyperError
+from pqrlearn.frames import is_frame
+from pqrlearn.guess import Choices
+from pqrlearn.hyper import Settings
+from pqrlearn.learners import Learner
+from pqrlearn.readers import Reading
+from pqrlearn.schema import Schema
+from pqrlearn.training.config import TrainConfig
+from pqrlearn.training.run import train as run
+
+_READING = {*Reading.__dataclass_fields__, *Choices.__dataclass_fields__} - {"choices"}
+_RUN = {
+    *("on_bad_row", "order", "min_count", "separation", "sample_rows", "names"),
+    *("passes", "resume", "output"),
+}
+
+
+def train(
+    data: Any,
+    *,
+    label: str | None = None,
+    weight: str | None = None,
+    schema: Schema | str | os.PathLike[str] | None = None,
+    model: str = "auto",
+    loss: str | None = None,
+    **settings: Any,
+) -> Learner:
+    """Learns a table in one pass, as `pqr train` does: a path, paths, a frame or an Arrow stream.
+
+    What the columns are is guessed, given the `label`, or said by a `schema`. `settings` are those
+    of the model, and the options of `pqr train`, such as `ignore`, `order` or `on_bad_row`. What
+    the run showed is `learner.run`: its `figures` are those of rows not seen before.
+
+    >>> import numpy as np
+    >>> clicks = np.array([("news", 1), ("sport", 0)] * 100, [("site", "U9"), ("click", "i4")])
+    >>> model = train(clicks, label="click")
+    >>> round(model.predict_one({"site": "news"}), 1), model.run.rows
+    (1.0, 200)
+    """
+    given = {"label": label, "weight": weight, "schema": schema, **settings}
+    reading = {key: given.pop(key) for key in list(given) if key in _READING}
+    options = {key: given.pop(key) for key in list(given) if key in _RUN}
+    if foreign := [key for key in given if key not in Settings.__annotations__]:
+        raise HyperError(f"{foreign[0]}: neither an option of pqr train nor a setting of a model")
+    one = isinstance(data, str | os.PathLike) or is_frame(data)
+    resumed = options.get("resume") is not None
+    config = TrainConfig(
+        inputs=(data,) if one else tuple(data),
+        reading=Reading.of(**reading),
+        model=None if resumed and model == "auto" else model,
+        loss=loss,
+        settings=cast(Settings, given),
+        **{"output": None, **options},
+    )
+    result = run(config)
+    result.learner.run = result.first
+    return result.learner

@@ -1,0 +1,94 @@
+"""Files with golden bytes, the models that are in them, and how such files are taken apart.
+
+`python tests/golden_files.py` writes them anew, which only a new format may need.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pqrlearn import (
+    FM,
+    LR,
+    PQR,
+    QR,
+    AdaGrad,
+    Auto,
+    Batch,
+    DiFacto,
+    Ftrl,
+    Mixture,
+    Separation,
+    modelfile,
+)
+from pqrlearn.learners import Learner
+from pqrlearn.readers.cache import kept
+
+GOLDEN = Path(__file__).parent / "golden"
+FORMAT_2 = GOLDEN / "format-2"  # without a digest
+ROWS: list[dict[Any, Any]] = [
+    {"site": "ä", "hour": "9", 1: 0.5},
+    {"site": "ä", "price": 2.0},
+    {"site": "b", "hour": "9"},
+    {"site": "ä", 1: -1.0, "hour": "9"},
+    {"site": "ä"},
+]
+LABELS = [1.0, 0.0, 1.0, 2.0, 0.5]
+OLD_KINDS = ["pqr", "lr", "qr", "fm", "difacto"]  # also in format 2
+KINDS = [*OLD_KINDS, "mixture", "auto"]
+PROGRESS = {"inputs": ["stream"], "passes": 2, "done_passes": 1, "rows": 3}
+BATCH = Batch.from_rows(
+    [([0, 1, 7], [1.0, 2.0, -0.5]), ([], []), ([3, 2**32 - 1], [1.0, 1.0])],
+    labels=[1.0, 0.0, 2.5],
+    weights=[1.0, 0.25, 2.0],
+)
+
+
+def models() -> dict[str, Learner]:
+    """One of each kind, by squared loss: nothing but a mixture depends on the system's exp()."""
+    optimizer = Ftrl(alpha=0.5, beta=1.0, l1=0.0625, l2=0.125)
+    made: dict[str, Learner] = {
+        "pqr": PQR(Separation.top_k(ROWS, 2), "squared", optimizer, interaction_scale=0.5),
+        "lr": LR("squared", optimizer),
+        "qr": QR("squared", optimizer, interaction_scale=None, bias=False),
+        "fm": FM("squared", AdaGrad(eta=0.5, l2=0.125), rank=2, seed=3, init=0.5),
+        "difacto": DiFacto("squared", optimizer, tiers=((1, 2), (3, 3)), seed=3, init=0.5),
+        "mixture": Mixture([LR("squared"), PQR(Separation.top_k(ROWS, 2), "squared", optimizer)]),
+    }
+    for model in made.values():
+        model.learn_many(ROWS, LABELS)
+    made["auto"] = Auto("squared")
+    made["auto"].learn_many(ROWS * 15, LABELS * 15)  # some features rise at row 64
+    return made
+
+
+def golden(kind: str) -> bytes:
+    return (GOLDEN / f"{kind}.pqr").read_bytes()
+
+
+def header(data: bytes) -> dict[str, Any]:
+    (size,) = struct.unpack("<Q", data[:8])
+    found = json.loads(data[8 : 8 + size])
+    assert isinstance(found, dict)
+    return found
+
+
+def written(described: dict[str, Any], tensors: modelfile.Tensors) -> bytes:
+    """A file that safetensors has written, which knows more types than ours."""
+    from safetensors.numpy import save
+
+    contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    return bytes(save(contiguous, metadata={"pqrlearn": json.dumps(described)}))
+
+
+if __name__ == "__main__":
+    for kind, model in models().items():
+        model.save(GOLDEN / f"{kind}.pqr")
+    models()["pqr"].save(GOLDEN / "checkpoint.pqr", progress=PROGRESS)
+    Separation.top_k(ROWS, 2).save(GOLDEN / "separation.pqr")
+    list(kept(GOLDEN / "rows.cache", [BATCH]))
