@@ -184,7 +184,7 @@ def test_an_empty_table_is_an_error() -> None:
         LRClassifier().fit(FRAME[:0], [])
 
 
-@pytest.mark.parametrize("extra", ["sklearn"])
+@pytest.mark.parametrize("extra", ["sklearn", "river"])
 def test_without_the_library_the_extra_is_named(extra: str) -> None:
     script = f"import sys; sys.modules['{extra}'] = None; import pqrlearn.{extra}"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
