@@ -216,8 +216,21 @@ def test_arrays_and_frames_may_be_exchanged_with_a_warning() -> None:
 def test_an_index_of_pandas_is_no_feature() -> None:
     frame = pd.DataFrame({"a": DENSE[:, 0]}, index=CLICKS)
     by_number = pd.DataFrame({3: DENSE[:, 0]}, index=CLICKS)
-    for rows in (frame, by_number):
-        assert LRClassifier().fit(rows, CLICKS).features_.size == 1
+    named = frame.rename_axis("click")
+    for rows in (frame, by_number, named):
+        model = LRClassifier().fit(rows, CLICKS)
+        assert model.features_.size == model.n_features_in_ == 1
+        assert np.array_equal(model.decision_function(rows[:7]), model.decision_function(rows)[:7])
+        model.decision_function(rows.reset_index(drop=True))
+
+
+@pytest.mark.parametrize("series", [list, pd.Series, pl.Series, pa.array])
+def test_labels_may_be_columns_of_frames(series: Any) -> None:
+    expected = LRClassifier().fit(SPARSE, COLOURS)
+    model = LRClassifier().fit(SPARSE, series(COLOURS.tolist()), series([1.0] * 300))
+    assert model.classes_.tolist() == expected.classes_.tolist()
+    assert np.array_equal(model.decision_function(SPARSE), expected.decision_function(SPARSE))
+    assert LRRegressor().fit(SPARSE, series(SIZES.tolist())).predict(SPARSE).shape == (300,)
 
 
 # Scale.
@@ -310,7 +323,7 @@ def test_a_class_may_come_later_if_it_was_announced() -> None:
     with pytest.raises(DataError, match=r"y has .*pink.*, which is not one of the classes"):
         model.partial_fit(SPARSE[:1], ["pink"])
     with pytest.raises(DataError, match=r"y has one class, .*red.*: a classifier needs two"):
-        LRClassifier().fit(SPARSE[:9], ["red"] * 9)
+        model.fit(SPARSE[:9], ["red"] * 9)
 
 
 def test_fit_forgets_what_was_learned_before() -> None:

@@ -20,7 +20,7 @@ from pqrlearn.learners.params import (
     PQRParams,
     parameters,
 )
-from pqrlearn.loss import ANY_NUMBER
+from pqrlearn.loss import ANY_NUMBER, LossName
 from pqrlearn.separation import Separation
 
 try:
@@ -120,7 +120,7 @@ class _Regressor(_Estimator, base.Regressor):
 
 @parameters
 class _LossRegressor(_Regressor):
-    loss: str = ANY_NUMBER
+    loss: LossName = ANY_NUMBER
 
     def _loss(self) -> str:
         return self.loss
@@ -144,6 +144,8 @@ class _Separated(PQRParams, _Estimator):
 class AutoClassifier(AutoParams, _Classifier):
     """Auto, the learner that tunes itself, for labels True and False.
 
+    `memory` bounds its tables, in bytes. `learner` is the model itself, to look into and to save.
+
     >>> from river import datasets, evaluate, metrics
     >>> rows, model = datasets.Phishing(), AutoClassifier()
     >>> bool(evaluate.progressive_val_score(rows, model, metrics.ROCAUC()).get() > 0.94)
@@ -154,6 +156,8 @@ class AutoClassifier(AutoParams, _Classifier):
 @parameters
 class AutoRegressor(AutoParams, _Regressor):
     """Auto, the learner that tunes itself, for numbers.
+
+    Its parameters are those of AutoClassifier.
 
     >>> model = AutoRegressor()
     >>> for n in range(100):
@@ -167,6 +171,9 @@ class AutoRegressor(AutoParams, _Regressor):
 class LRClassifier(LRParams, _Classifier):
     """Logistic regression by FTRL-Proximal; `optimizer="ogd"` or "ftrl-general" for others.
 
+    `alpha`, `beta`, `l1` and `l2` are its rates; `eta`, `schedule` and `radius` are those of the
+    other optimizers. What is None has the optimizer's default. `bias=False` leaves the bias out.
+
     >>> model = LRClassifier(alpha=0.5)
     >>> for n in range(100):
     ...     model.learn_one({"site": "news" if n % 2 else "sport"}, n % 2 == 1)
@@ -178,6 +185,8 @@ class LRClassifier(LRParams, _Classifier):
 @parameters
 class LRRegressor(LRParams, _LossRegressor):
     """Linear regression by FTRL-Proximal; `loss="poisson"` for counts.
+
+    Its other parameters are those of LRClassifier.
 
     >>> model = LRRegressor(alpha=0.5)
     >>> for n in range(300):
@@ -193,6 +202,9 @@ class PQRClassifier(_Separated, _Classifier):
 
     Where nothing was counted before, use AutoClassifier: its features rise while it learns.
 
+    `interaction_scale` is a factor of a row's interactions, and None leaves them as they are. Its
+    other parameters are those of LRClassifier.
+
     >>> rows = [{"site": "news", "ad": "x"}, {"site": "news", "ad": "y"}]
     >>> model = PQRClassifier(separation=Separation.top_k(rows, order=2))
     >>> for n in range(100):
@@ -205,6 +217,8 @@ class PQRClassifier(_Separated, _Classifier):
 @parameters
 class PQRRegressor(_Separated, _LossRegressor):
     """Projective quadratic regression for numbers; `loss="poisson"` for counts.
+
+    Its other parameters are those of PQRClassifier.
 
     >>> rows = [{"site": "news", "ad": "x"}, {"site": "news", "ad": "y"}]
     >>> model = PQRRegressor(separation=Separation.top_k(rows, order=2))
@@ -219,6 +233,10 @@ class PQRRegressor(_Separated, _LossRegressor):
 class FMClassifier(FMParams, _Classifier):
     """A factorization machine.
 
+    `rank` is the number of factors of a feature; they start within ±`init`, by `seed`. `optimizer`
+    is "adagrad", with `eta`, `beta`, `l1`, `l2`, `factor_eta` and `factor_l2`, or "sgd", with a
+    `schedule` instead of `beta`.
+
     >>> model = FMClassifier(rank=4)
     >>> for n in range(100):
     ...     model.learn_one({"site": "news" if n % 2 else "sport"}, n % 2 == 1)
@@ -230,6 +248,8 @@ class FMClassifier(FMParams, _Classifier):
 @parameters
 class FMRegressor(FMParams, _LossRegressor):
     """A factorization machine for numbers; `loss="poisson"` for counts.
+
+    Its other parameters are those of FMClassifier.
 
     >>> model = FMRegressor(eta=0.5)
     >>> for n in range(300):
@@ -243,6 +263,10 @@ class FMRegressor(FMParams, _LossRegressor):
 class DiFactoClassifier(DiFactoParams, _Classifier):
     """DiFacto: frequent features have more factors.
 
+    `tiers` are pairs of a number of rows and the number of factors from there on, `factor_eta` and
+    `factor_l2` the rates of factors; they start within ±`init`, by `seed`. `alpha`, `beta`, `l1`
+    and `l2` are the rates of linear weights.
+
     >>> model = DiFactoClassifier(tiers=((2, 4), (20, 8)))
     >>> for n in range(100):
     ...     model.learn_one({"site": "news" if n % 2 else "sport"}, n % 2 == 1)
@@ -254,6 +278,8 @@ class DiFactoClassifier(DiFactoParams, _Classifier):
 @parameters
 class DiFactoRegressor(DiFactoParams, _LossRegressor):
     """DiFacto for numbers; `loss="poisson"` for counts.
+
+    Its other parameters are those of DiFactoClassifier.
 
     >>> model = DiFactoRegressor(alpha=0.5)
     >>> for n in range(300):

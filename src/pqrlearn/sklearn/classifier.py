@@ -32,7 +32,7 @@ class Classifier(ClassifierMixin, Estimator):
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learns more rows; the first call needs all `classes`, and settles what columns are."""
-        first = bool(_check_partial_fit_first_call(self, classes))
+        first = _check_partial_fit_first_call(self, classes) or not hasattr(self, "models_")
         return self._taught(X, y, sample_weight, first=first, passes=1)
 
     def _labels(self, y: Any, weights: Any, first: bool) -> list[FloatArray]:

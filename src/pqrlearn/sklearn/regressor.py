@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import assert_all_finite
 
 from pqrlearn.learners.params import parameters
-from pqrlearn.loss import ANY_NUMBER, loss_named
+from pqrlearn.loss import ANY_NUMBER, LossName, loss_named
 from pqrlearn.rows import FloatArray
 from pqrlearn.sklearn.base import Estimator
 
@@ -55,7 +55,7 @@ class Regressor(RegressorMixin, Estimator):
 class LossRegressor(Regressor):
     """With a `loss`: "squared", or "poisson" for counts."""
 
-    loss: str = ANY_NUMBER
+    loss: LossName = ANY_NUMBER
 
     @property
     def _loss(self) -> str:

@@ -67,21 +67,18 @@ def schema_of(estimator: Any, X: Any) -> Schema | None:
 
 
 def as_table(estimator: Any, X: Any) -> Any:
-    """A checked X as an Arrow table, whose columns are called as those that were fitted."""
+    """A checked X as an Arrow table, whose columns are called as those that were fitted.
+
+    An index of pandas comes behind the columns, and is left out.
+    """
     import pyarrow as pa
 
-    names = [str(at) for at in range(X.shape[1])]
-    names = list(getattr(estimator, "feature_names_in_", names))
+    size = X.shape[1]
+    names = list(getattr(estimator, "feature_names_in_", map(str, range(size))))
     if is_table(X):
-        table = Frame(X).table
-        return table if hasattr(estimator, "feature_names_in_") else _renamed(table, X.shape[1])
-    columns = [np.ascontiguousarray(column) for column in X.T]
-    return pa.table({n: pa.array(c, from_pandas=True) for n, c in zip(names, columns, strict=True)})
-
-
-def _renamed(table: Any, columns: int) -> Any:
-    """Columns that have no text as a name are called by number; an index is left out."""
-    return table.select(range(columns)).rename_columns([str(at) for at in range(columns)])
+        return Frame(X).table.select(range(size)).rename_columns(names)
+    arrays = [pa.array(np.ascontiguousarray(column), from_pandas=True) for column in X.T]
+    return pa.table(arrays, names)
 
 
 def batches(estimator: Any, learner: Learner, X: Any) -> Iterator[tuple[int, Batch]]:
