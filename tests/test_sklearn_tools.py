@@ -104,10 +104,11 @@ def test_pipelines_and_column_transformers_feed_it() -> None:
     assert "remainder__site" in model[-1].feature_names_in_
 
 
+@pytest.mark.filterwarnings("ignore:A worker stopped:UserWarning")  # on a busy machine
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_a_search_finds_settings_on_processes_and_threads(backend: str) -> None:
     grid = {"order": np.array([0, 4]), "alpha": np.array([0.01, 0.5])}
-    with joblib.parallel_backend(backend, n_jobs=2):
+    with joblib.parallel_config(backend, n_jobs=2):
         search = GridSearchCV(PQRRegressor(), grid, cv=2).fit(DENSE, SIZES)
     assert search.best_params_ == {"order": 4, "alpha": 0.5}
     alone = PQRRegressor(order=4, alpha=0.5).fit(DENSE, SIZES)
