@@ -73,12 +73,15 @@ def test_the_order_is_that_of_the_command_unless_given() -> None:
 
 
 @pytest.mark.parametrize("made", [LRClassifier, PQRClassifier, FMClassifier])
-def test_passes_learn_the_same_rows_again(made: Any) -> None:
-    model = made(passes=3).fit(SPARSE, CLICKS)
-    once = made(passes=1).fit(SPARSE, CLICKS)
-    for _ in range(2):
-        once.partial_fit(SPARSE, CLICKS)
-    assert model.models_[0].to_bytes() == once.models_[0].to_bytes()
+def test_passes_learn_the_same_rows_again(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pqrlearn.frames.BATCH_ROWS", 70)  # several Batches with new names
+    for rows in (SPARSE, pd.DataFrame({"site": np.arange(300).astype(str), "shade": COLOURS})):
+        model = made(passes=3).fit(rows[:99], CLICKS[:99])
+        once = made(passes=1).fit(rows[:99], CLICKS[:99])
+        for _ in range(2):
+            once.partial_fit(rows[:99], CLICKS[:99])
+        assert model.models_[0].to_bytes() == once.models_[0].to_bytes()
+        assert (model.schema_ is None) == (rows is SPARSE)
 
 
 def test_each_of_many_classes_has_a_model_of_its_own() -> None:
@@ -198,6 +201,21 @@ def test_rows_may_be_dense_in_fit_and_sparse_in_predict_and_the_other_way_round(
     for fitted, other in ((dense, SPARSE), (SPARSE, dense)):
         model = AutoClassifier().fit(fitted, CLICKS)
         assert np.array_equal(model.decision_function(other), model.decision_function(fitted))
+
+
+def test_a_model_of_sparse_rows_may_predict_frames() -> None:
+    model = LRClassifier().fit(csr_array(DENSE), CLICKS)
+    expected = model.decision_function(DENSE)
+    for frame in frames_of({name: DENSE[:, at] for at, name in enumerate("abcd")}):
+        with pytest.warns(UserWarning, match="X has feature names"):
+            assert np.array_equal(model.decision_function(frame), expected)
+
+
+def test_a_table_has_not_too_many_columns() -> None:
+    wide = np.zeros((2, 70_000))
+    with pytest.raises(DataError, match=r"at most 65,536 columns, not 70,000; give a sparse"):
+        LRClassifier().fit(wide, [0, 1])
+    assert LRClassifier().fit(csr_array(wide), [0, 1]).n_features_in_ == 70_000
 
 
 def test_arrays_and_frames_may_be_exchanged_with_a_warning() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ from pqrlearn.hyper import check_whole
 from pqrlearn.learners import Learner
 from pqrlearn.learners.base import as_batch
 from pqrlearn.learners.params import Params, parameters
-from pqrlearn.rows import FloatArray
+from pqrlearn.rows import Batch, FloatArray
 from pqrlearn.schema import Schema
 from pqrlearn.separation import Separation
 from pqrlearn.sklearn import rows
@@ -75,8 +76,11 @@ class Estimator(Params, BaseEstimator):
             self.schema_ = self._schema_of(X)
             separation = self._separation(X)
             self.models_ = [self._started(separation) for _ in labels]
+        batches: Iterable[tuple[int, Batch]] = rows.batches(self, self.models_[0], X)
+        if passes > 1:
+            batches = list(batches)  # read once
         for _ in range(passes):
-            self._learn(X, labels, weights)
+            self._learn(batches, labels, weights)
         return self
 
     def _schema_of(self, X: Any) -> Schema | None:
@@ -87,9 +91,11 @@ class Estimator(Params, BaseEstimator):
         learner.schema = self.schema_
         return learner
 
-    def _learn(self, X: Any, labels: list[FloatArray], weights: FloatArray) -> None:
+    def _learn(
+        self, batches: Iterable[tuple[int, Batch]], labels: list[FloatArray], weights: FloatArray
+    ) -> None:
         """All models learn the same Batches, so that their features have the same numbers."""
-        for start, batch in rows.batches(self, self.models_[0], X):
+        for start, batch in batches:
             part = slice(start, start + len(batch))
             for model, of_model in zip(self.models_, labels, strict=True):
                 model.learn_margins(as_batch(batch, of_model[part], weights[part]))

@@ -20,7 +20,7 @@ from pqrlearn.guess import Choices, guess
 from pqrlearn.learners import Learner
 from pqrlearn.learners.frames import unlabelled
 from pqrlearn.rows import Batch
-from pqrlearn.schema import Schema
+from pqrlearn.schema import MOST_COLUMNS, Schema
 from pqrlearn.separation import Counts
 
 
@@ -39,14 +39,14 @@ def checked(estimator: Any, X: Any, *, reset: bool) -> Any:
         if 0 in X.shape:
             raise DataError(f"a table of shape {X.shape} has nothing to learn or predict")
         return X
-    sparse: Any = validate_data(
+    array: Any = validate_data(
         estimator,
         X,
         reset=reset,
         accept_sparse="csr",
         ensure_all_finite=True if issparse(X) else "allow-nan",
     )
-    return sparse
+    return array
 
 
 def schema_of(estimator: Any, X: Any) -> Schema | None:
@@ -55,6 +55,11 @@ def schema_of(estimator: Any, X: Any) -> Schema | None:
 
     if issparse(X):
         return None
+    if X.shape[1] > MOST_COLUMNS:
+        raise DataError(
+            f"a table has at most {MOST_COLUMNS:,} columns, not {X.shape[1]:,}; "
+            "give a sparse matrix instead"
+        )
     sample = Frame(as_table(estimator, X)).sample()
     numeric = [
         column.name
@@ -84,7 +89,7 @@ def as_table(estimator: Any, X: Any) -> Any:
 def batches(estimator: Any, learner: Learner, X: Any) -> Iterator[tuple[int, Batch]]:
     """Batches of a checked X, and the number of the first row of each."""
     if learner.schema is None:
-        rows = csr_array(X)
+        rows = csr_array(X if issparse(X) else np.asarray(X, np.float64))
         for start in range(0, rows.shape[0], BATCH_ROWS):
             yield start, Batch.from_csr(rows[start : start + BATCH_ROWS])
         return
