@@ -14,12 +14,21 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("snippet", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
-def test_every_snippet_of_the_readme_runs(
-    snippet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+SNIPPETS = [
+    pytest.param(path, snippet, id=f"{path} {number}")
+    for path in ("README.md", "docs/python.md")
+    for number, snippet in enumerate(
+        re.findall(r"```python\n(.*?)```", (ROOT / path).read_text(), re.DOTALL)
+    )
+]
+
+
+@pytest.mark.parametrize(("path", "snippet"), SNIPPETS)
+def test_every_snippet_of_the_documents_runs(
+    path: str, snippet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    exec(compile(snippet, "README.md", "exec"), {})
+    exec(compile(snippet, path, "exec"), {})
 
 
 @pytest.mark.parametrize("command", COMMANDS)

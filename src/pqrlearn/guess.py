@@ -221,6 +221,8 @@ class _Look:
 
         if pa.types.is_nested(self._array.type):
             return bool(self._array.null_count)
+        if pa.types.is_floating(self._array.type):  # texts of a million floats take seconds
+            return bool(np.isnan(numbers(self._array, self._nulls)[0]).any())
         return bool((coded(self._array, self._nulls)[1] < 0).any())
 
     # -- text files --------------------------------------------------------------

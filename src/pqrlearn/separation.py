@@ -44,7 +44,7 @@ class Separation:
     counts: npt.NDArray[np.uint64]
     rows: int
     distinct: int
-    names: _core.Names = field(default_factory=_core.Names)
+    names: _core.Names = field(default_factory=_core.Names, repr=False)
     schema: Schema | None = None
     """Of the tables that were counted; a model made of it reads tables in the same way."""
 
@@ -116,13 +116,27 @@ class Separation:
         )
 
     def save(self, path: AnyPath) -> None:
+        modelfile.write(path, KIND, *self._parts())
+
+    def _parts(self) -> tuple[dict[str, Any], modelfile.Tensors]:
         schema = {} if self.schema is None else {"schema": self.schema.to_json()}
-        tensors = self.tensors() | name_tensors(self.names)
-        modelfile.write(path, KIND, self.settings() | schema, tensors)
+        return self.settings() | schema, self.tensors() | name_tensors(self.names)
 
     @staticmethod
     def load(path: AnyPath) -> Separation:
-        kind, settings, tensors = modelfile.read(path)
+        return Separation._from_parts(str(path), *modelfile.read(path))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Separation._from_bytes, (modelfile.to_bytes(KIND, *self._parts()),)
+
+    @staticmethod
+    def _from_bytes(data: bytes) -> Separation:
+        return Separation._from_parts("<bytes>", *modelfile.from_bytes(data))
+
+    @staticmethod
+    def _from_parts(
+        path: str, kind: str, settings: dict[str, Any], tensors: modelfile.Tensors
+    ) -> Separation:
         if kind != KIND:
             error = NotAModel(f"{path}: a {kind} model, not a separation")
             error.case = ("not a separation",)

@@ -94,13 +94,17 @@ def _good(encoder: Encoder, table: Any, start: int) -> tuple[Any, Any, Any]:
 
 def predict_frame(learner: Learner, X: Any) -> FloatArray:
     """Margins. Names that the learner does not have are numbered, and forgotten."""
-    return _joined(learner.batch_margins, _unlabelled(learner, Frame(X)))
+    return _joined(learner.batch_margins, unlabelled(learner, X))
 
 
-def _unlabelled(learner: Learner, frame: Frame) -> Iterator[tuple[int, Batch]]:
+def unlabelled(learner: Learner, X: Any) -> Iterator[tuple[int, Batch]]:
+    """Batches of a frame, without labels, and the number of the first row of each.
+
+    The learner may learn a Batch before the next one is made, or not.
+    """
     encoder = Encoder(known_schema(learner), None, labelled=False)
     fresh = fresh_names(learner)
-    for start, table in frame.slices():
+    for start, table in Frame(X).slices():
         encoder.check(table.schema.names)
         columns, labels, weights = _good(encoder, table, start)
         yield start, encoder.numbered(columns, labels, weights, learner.names, fresh)
