@@ -12,14 +12,15 @@ from pqrlearn.cli import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+LIBRARY = (ROOT / "docs" / "library.md").read_text()
 
 
-@pytest.mark.parametrize("snippet", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
-def test_every_snippet_of_the_readme_runs(
+@pytest.mark.parametrize("snippet", re.findall(r"```python\n(.*?)```", README + LIBRARY, re.DOTALL))
+def test_every_snippet_of_the_readme_and_the_library_page_runs(
     snippet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    exec(compile(snippet, "README.md", "exec"), {})
+    exec(compile(snippet, "a page", "exec"), {})
 
 
 @pytest.mark.parametrize("command", COMMANDS)

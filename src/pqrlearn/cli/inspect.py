@@ -107,7 +107,7 @@ def _schema_lines(learner: Learner) -> list[tuple[str, str]]:
 
 def strongest(learner: Learner, block: str, top: int) -> list[tuple[list[str], float]]:
     """Names and values of the largest weights of a block, the largest first."""
-    features, weights = learner.strengths(block)
+    features, weights = learner._strengths(block)
     order = np.argsort(-np.abs(weights), kind="stable")[:top]
     return [
         ([learner.name_of(f) for f in np.atleast_1d(features[at]).tolist()], float(weights[at]))

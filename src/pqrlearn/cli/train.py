@@ -13,7 +13,7 @@ import click
 from pqrlearn import hyper
 from pqrlearn.cli import options, show
 from pqrlearn.learners import LEARNERS, PQR, Auto, Learner, Mixture
-from pqrlearn.progressive import OnBatch, Pass, finite, peak_memory
+from pqrlearn.progressive import OnBatch, Pass, finite, peak_memory, rate_name
 from pqrlearn.schema import Schema
 from pqrlearn.separation import Separation
 from pqrlearn.training import CHECKPOINT_ROWS, Monitor, TrainConfig, TrainResult
@@ -124,16 +124,8 @@ def _print_notes(result: TrainResult, *, as_json: bool) -> None:
     show.note_bad_rows(result.bad_rows, result.first_bad)
     warning = result.first.worse_than_constant()
     if warning:
-        show.note(f"warning: {warning}{_smaller_rate(result)}")
-
-
-def _smaller_rate(result: TrainResult) -> str:
-    learner = result.learner
-    if isinstance(learner, Auto):
-        return ""
-    chosen = learner.learners[0] if isinstance(learner, Mixture) else learner
-    rate = "--alpha" if "alpha" in chosen.settings().get("optimizer", {}) else "--eta"
-    return f"; try a smaller {rate}"
+        rate = rate_name(result.learner)
+        show.note(f"warning: {warning}" + (f"; try a smaller --{rate}" if rate else ""))
 
 
 def _figures(result: TrainResult) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def _batches(config: TrainConfig, learner: Learner, inputs: Inputs, done: int) -
 
     They are cut where a checkpoint is due.
     """
-    batches = inputs.batches(learner.prepared)
+    batches = inputs.batches(learner._prepared)
     if done:
         batches = skip(batches, done)
     return cut(batches, config.checkpoint_rows, done) if config.checkpoint else batches
