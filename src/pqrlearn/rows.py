@@ -361,5 +361,16 @@ class Batch:
         return Batch._owned(*made, lines, source, new_names)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Tagged(Batch):
+    """Rows that carry a cell each that is no feature, such as an id."""
+
+    tags: Sequence[Any] = ()
+
+    def part(self, start: int, stop: int) -> Batch:
+        columns = super().part(start, stop)._columns()
+        return Tagged._unchecked(*columns, self.tags[start:stop])
+
+
 RowsLike = Batch | Sequence[Features] | ArrowStream | Matrix | npt.NDArray[Any]
 """Many rows: a Batch, a list of dicts, a frame, a sparse matrix of SciPy or an array of NumPy."""

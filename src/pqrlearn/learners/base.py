@@ -37,6 +37,8 @@ class Learner(ABC):
     """If it was loaded from a checkpoint: how far that run had come."""
     run: Any = None
     """What the run of `pqrlearn.train` showed: a Pass."""
+    held_out: Any = None
+    """What the finished model showed on the rows that `pqrlearn.train` held out: a Pass."""
     _schema: Schema | None = None
     _records: Any = None
 

@@ -82,6 +82,8 @@ def open_reader(
         options["table"] = table
     if not issubclass(kind, TableReader) and table.schema and table.schema.columns:
         raise HyperError(f"{os.fspath(path)}: schemas belong to tables; this format has none")
+    if not issubclass(kind, TableReader) and table.carried is not None:
+        raise HyperError(f"{os.fspath(path)}: no column {table.carried!r}: this format has none")
     reader: Reader = kind(path, **options)
     return reader
 
@@ -152,7 +154,8 @@ class Reading:
     """How inputs are read; what is not given is told by the inputs.
 
     `choices` help to guess the schema, if none is given. `accept` takes tables that lack columns of
-    the schema or have others. `columns` are the names of those of text without a header.
+    the schema or have others. `columns` are the names of those of text without a header; the cells
+    of `carried` travel with the rows.
     """
 
     format: str | None = None
@@ -162,6 +165,7 @@ class Reading:
     columns: tuple[str, ...] = ()
     delimiter: str | None = None
     encoding: str = "utf-8"
+    carried: str | None = None
 
     @staticmethod
     def of(**given: Any) -> Reading:
@@ -177,8 +181,9 @@ class Reading:
         return Reading(**{"choices": Choices(**known), **own})
 
     def table(self, *, labelled: bool) -> TableOptions:
-        text = {"columns": tuple(self.columns), "delimiter": self.delimiter}
-        return TableOptions(self.schema, labelled, self.accept, encoding=self.encoding, **text)  # type: ignore[arg-type]
+        text: dict[str, Any] = {"columns": tuple(self.columns), "delimiter": self.delimiter}
+        text |= {"encoding": self.encoding, "carried": self.carried}
+        return TableOptions(self.schema, labelled, self.accept, **text)
 
 
 def read(

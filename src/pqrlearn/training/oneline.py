@@ -26,7 +26,7 @@ ModelName = Literal["auto", "pqr", "lr", "qr", "fm", "difacto", "cfm", "ccfm"]
 _READING = {*Reading.__dataclass_fields__, *Choices.__dataclass_fields__} - {"choices"}
 _RUN = {
     *("on_bad_row", "order", "min_count", "separation", "sample_rows", "names"),
-    *("passes", "resume", "output"),
+    *("passes", "holdout", "resume", "output"),
 }
 
 
@@ -45,7 +45,8 @@ def train(
     What the columns are is guessed, given the `label`, or said by a `schema`. `settings` are those
     of the model, and the options of `pqr train`, such as `ignore`, `order` or `on_bad_row`. What
     the run showed is `learner.run`: its `figures` are those of rows not seen before. A UserWarning
-    says so if one constant prediction would have been better.
+    says so if one constant prediction would have been better. With `holdout=0.1` the last tenth of
+    the rows is not learned, and `learner.held_out` is what the finished model shows on it.
 
     >>> import numpy as np
     >>> clicks = np.array([("news", 1), ("sport", 0)] * 100, [("site", "U9"), ("click", "i4")])
@@ -69,7 +70,7 @@ def train(
         **{"output": None, **options},
     )
     result = run(config)
-    result.learner.run = result.first
+    result.learner.run, result.learner.held_out = result.first, result.held_out
     if result.first is not None:
         warn_if_worse(result.first, result.learner)
     return result.learner
