@@ -73,11 +73,11 @@ def check_a_batch_may_be_cut_anywhere(make: Make, batch: Batch) -> None:
 def check_a_prepared_batch_is_learned_as_the_batch_itself(make: Make, batch: Batch) -> None:
     expected = learned(make, batch).to_bytes()
     own, others, in_parts = make(), make(), make()
-    own.learn_many(own.prepared(batch))
-    others.learn_many(make().prepared(batch))
-    prepared, middle = in_parts.prepared(batch), len(batch) // 2
+    own.learn_many(own._prepared(batch))
+    others.learn_many(make()._prepared(batch))
+    prepared, middle = in_parts._prepared(batch), len(batch) // 2
     for part in (prepared.part(0, middle), prepared.part(middle, len(batch))):
-        in_parts.learn_many(in_parts.prepared(part))
+        in_parts.learn_many(in_parts._prepared(part))
     for model in (own, others, in_parts):
         assert model.to_bytes() == expected
 

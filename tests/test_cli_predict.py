@@ -46,7 +46,7 @@ def test_there_is_one_prediction_per_row_in_order(folder: Path, name: str) -> No
 
 
 def test_margins_and_labels_may_be_had_instead(folder: Path) -> None:
-    arguments = ["predict", "-m", folder / "clicks", folder / "rows.svm", "--output"]
+    arguments = ["predict", "-m", folder / "clicks", folder / "rows.svm", "--as"]
     model = MODELS["clicks"]
     margins, probabilities = model.margin_many(HELD_OUT), model.predict_many(HELD_OUT)
     np.testing.assert_allclose(numbers(ok(*arguments, "margin")), margins, rtol=1e-8)
@@ -55,11 +55,27 @@ def test_margins_and_labels_may_be_had_instead(folder: Path) -> None:
     assert labels == ["1" if margin > 0 else "0" for margin in margins]
 
 
-@pytest.mark.parametrize("output", ["probability", "label"])
-def test_ratings_have_no_probabilities(folder: Path, output: str) -> None:
-    arguments = ["-m", folder / "ratings", folder / "rows.svm", "--output", output]
+@pytest.mark.parametrize("shown", ["probability", "label"])
+def test_ratings_have_no_probabilities(folder: Path, shown: str) -> None:
+    arguments = ["-m", folder / "ratings", folder / "rows.svm", "--as", shown]
     said = failure(2, "predict", *arguments)
-    assert said == f"--output {output} needs a model with logistic loss; this one has squared"
+    assert said == f"--as {shown} needs a model with logistic loss; this one has squared"
+
+
+def test_old_spellings_work_and_say_so(folder: Path, tmp_path: Path) -> None:
+    """For one release."""
+    new = ok("predict", "-m", folder / "clicks", folder / "rows.svm", "--as", "margin")
+    model = folder / "clicks"
+    result = run("predict", "--model", model, folder / "rows.svm", "--output=margin")
+    assert (result.code, result.out) == (0, new)
+    assert result.err.splitlines() == [
+        f"pqr: --model {model} is now --model-file {model}; the next release drops the old form",
+        "pqr: --output margin is now --as margin; the next release drops the old form",
+    ]
+    result = run("predict", "-m", model, folder / "rows.svm", "--to", tmp_path / "out")
+    assert result.err.startswith(f"pqr: --to {tmp_path / 'out'} is now --output ")
+    assert (tmp_path / "out").read_text() == ok("predict", "-m", model, folder / "rows.svm")
+    assert "--model-file" in run("evaluate", "--model", model, folder / "rows.svm").err
 
 
 def test_rows_may_come_from_several_places(folder: Path, tmp_path: Path) -> None:
@@ -162,8 +178,9 @@ def test_bad_rows_stop_it_or_are_left_out(folder: Path, tmp_path: Path, command:
     assert "pqr: 1 bad row" in result.err
     if command == "predict":
         assert len(result.out.splitlines()) == 2
-    said = failure(2, command, "-m", folder / "clicks", path, "--bad-rows", tmp_path / "kept")
-    assert "No such option '--bad-rows'" in said
+    kept = ["--on-bad-row", "skip", "--bad-rows", tmp_path / "kept"]
+    assert run(command, "-m", folder / "clicks", path, *kept).code == 0
+    assert (tmp_path / "kept").read_text() == "0 2:nan\n"
 
 
 def test_a_label_that_is_no_click_cannot_be_evaluated(folder: Path) -> None:
@@ -214,3 +231,24 @@ def test_rows_too_large_for_the_model_stop_it_or_have_no_prediction(tmp_path: Pa
     result = run(*predict, "--on-bad-row", "skip")
     assert (result.code, len(result.out.splitlines())) == (0, 2)
     assert result.err == "pqr: 1 bad row has no prediction\n"
+    kept = ["--on-bad-row", "skip", "--bad-rows", tmp_path / "kept"]
+    assert run(*predict, *kept).code == 0
+    assert (tmp_path / "kept").read_text().startswith("0 1:3")
+
+
+@pytest.mark.parametrize("name", ["clicks", "sep"])
+def test_inspect_names_can_be_given_to_train(tmp_path: Path, name: str) -> None:
+    rows = [{"site": "news", "hour": "9"}, {"site": "new york", "hour": "9"}]
+    separation = Separation.top_k(rows)
+    model = PQR(separation)
+    model.learn_many(rows, [1, 0])
+    (model if name == "clicks" else separation).save(tmp_path / "file")
+    out = ok("inspect", tmp_path / "file", "--names")
+    assert out.splitlines() == [f"{n} {separation.names.name(n)}" for n in range(3)]
+    (tmp_path / "names").write_text(out)
+    (tmp_path / "rows.svm").write_text("1 0:1 1:1\n0 2:1\n" * 50)
+    given = ["--model", "lr", "--names", tmp_path / "names", "-o", tmp_path / "named.pqr"]
+    ok("train", tmp_path / "rows.svm", *given)
+    assert pqrlearn.load(tmp_path / "named.pqr").name_of(2) == separation.names.name(2)
+    found = figures("inspect", "-m", tmp_path / "file", "--names")
+    assert found == {"names": {separation.names.name(n): n for n in range(3)}}

@@ -138,7 +138,7 @@ def test_long_rows_and_pairs_of_rare_features_match_the_oracle() -> None:
     native.learn_many(batch)
     assert_same_weights(native, _learned_oracle(batch, list(range(order)), native))
     prepared = PQR(separation, loss="squared")
-    prepared.learn_many(prepared.prepared(batch))
+    prepared.learn_many(prepared._prepared(batch))
     assert prepared.to_bytes() == native.to_bytes()
     again = pqrlearn.from_bytes(native.to_bytes())
     np.testing.assert_array_equal(again.margin_many(batch), native.margin_many(batch))

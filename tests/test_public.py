@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import click
 import pytest
@@ -18,6 +19,7 @@ from pqrlearn.cli import COMMANDS, pqr
 from pqrlearn.learners import LEARNERS
 from pqrlearn.loss import LOSSES
 
+MODULES = ["batch", "datasets", "metrics", "progressive", "readers", "tune"]
 PUBLIC = [
     "AdaGrad",
     "Auto",
@@ -31,10 +33,13 @@ PUBLIC = [
     "Ftrl",
     "FtrlGeneral",
     "LR",
+    "Learner",
+    "Metrics",
     "Mixture",
     "NuclearBall",
     "Ogd",
     "PQR",
+    "Pass",
     "PqrError",
     "QR",
     "Schema",
@@ -43,10 +48,12 @@ PUBLIC = [
     "State",
     "evaluate",
     "from_bytes",
+    "learn",
     "load",
     "read",
     "train",
 ]
+LIBRARY = (Path(__file__).parent.parent / "docs" / "library.md").read_text()
 CONTEXT = click.Context(pqr)
 OPTIONS = [
     pytest.param(option, id=f"{name or 'pqr'} {option.opts[-1]}")
@@ -60,8 +67,14 @@ OPTIONS = [
 
 
 def test_the_public_names_are_these() -> None:
-    assert sorted(pqrlearn.__all__) == PUBLIC
-    assert dir(pqrlearn) == PUBLIC
+    assert sorted(pqrlearn.__all__) == sorted([*PUBLIC, *MODULES])
+    assert dir(pqrlearn) == sorted(pqrlearn.__all__)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_public_module_is_documented(name: str) -> None:
+    assert getattr(pqrlearn, name).__doc__
+    assert f"pqrlearn.{name}" in LIBRARY
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -213,7 +213,7 @@ def test_a_checkpoint_inside_a_batch_holds_the_names_of_the_rows_before_it(
 ) -> None:
     whole = made(LEARNERS[kind](), TABLE, 300)
     model, done = LEARNERS[kind](), 0
-    for batch in cut(Inputs([Table(TABLE, block)]).batches(model.prepared), every):
+    for batch in cut(Inputs([Table(TABLE, block)]).batches(model._prepared), every):
         model.learn_many(batch)
         done += len(batch)
         if done >= 140 and done % every == 0:
@@ -305,7 +305,7 @@ def test_a_head_that_was_counted_is_learned_with_its_names() -> None:
     assert sum(map(len, head)) == 64
     model = PQR(Counts.of(head).separate(order=5))
     inputs.use_names(model.names, model.next_feature)
-    learn(model, inputs.batches(model.prepared))
+    learn(model, inputs.batches(model._prepared))
     assert (model.rows, len(model.names)) == (300, len(inputs.names))
 
 
@@ -587,7 +587,7 @@ def test_every_batch_is_split_before_its_turn(
 ) -> None:
     learned: list[tuple[bool, int]] = []
     threads: set[str] = set()
-    made, split_ahead = PQR._learned, PQR.prepared
+    made, split_ahead = PQR._learned, PQR._prepared
 
     def prepared(self: PQR, batch: Batch) -> Batch:
         threads.add(threading.current_thread().name)
@@ -599,7 +599,7 @@ def test_every_batch_is_split_before_its_turn(
         return made(self, batch)
 
     monkeypatch.setattr(PQR, "_learned", noted)
-    monkeypatch.setattr(PQR, "prepared", prepared)
+    monkeypatch.setattr(PQR, "_prepared", prepared)
     path, text = str(many), many.read_bytes()
     if "gz" in form:
         path = str(tmp_path / "rows.gz")
@@ -631,7 +631,7 @@ def test_splits_survive_being_skipped_into(many: Path) -> None:
     separation = Separation.from_file(many, order=20)
     model = PQR(separation)
     rows = read(many, loss="logistic")
-    batches = list(cut(skip(rows.batches(model.prepared), 12_345), 5000, 12_345))
+    batches = list(cut(skip(rows.batches(model._prepared), 12_345), 5000, 12_345))
     assert all(isinstance(batch, _SplitBatch) for batch in batches)
     plain = PQR(separation)
     for batch in batches:

@@ -84,7 +84,7 @@ def frozen(study: str, rival: Rival) -> tuple[float, np.ndarray]:
     loss = LOSSES[STUDIES[study].loss].loss
     learner = LEARNERS[rival.family](study, rival.settings)
     before = loss(learner.learn_margins(first), first.labels).mean()
-    return float(before), loss(learner.batch_margins(last), last.labels)
+    return float(before), loss(learner.margin_many(last), last.labels)
 
 
 def compared(study: str) -> list[str]:

@@ -121,7 +121,7 @@ def both_ways(study: str, learner: Any) -> dict[str, Figures]:
     cut = int(SHARE * len(batch))
     first, last = batch.part(0, cut), batch.part(cut, len(batch))
     before = learner.learn_margins(first)
-    frozen = learner.batch_margins(last)
+    frozen = learner._batch_margins(last)
     margins = np.concatenate([before, learner.learn_margins(last)])
     return {"progressive": _score(study, margins), "frozen": _figures(study, frozen, last)}
 

@@ -1,10 +1,16 @@
 """Projective Quadratic Regression: online learning of feature interactions that stays convex.
 
->>> from pqrlearn import PQR, Separation
->>> rows = [{"site": "a", "hour": "9"}, {"site": "a", "hour": "10"}, {"site": "b", "hour": "9"}]
->>> model = PQR(Separation.top_k(rows, order=2))
->>> model.learn_many(rows, [1, 0, 0]).round(2).tolist()[0]
+>>> from pqrlearn import PQR, Auto, Separation
+>>> model = Auto()  # nothing to choose, nothing to count
+>>> model.learn_one({"site": "a", "hour": "9"}, 1)
 0.5
+>>> rows = [{"site": "a", "hour": "9"}, {"site": "a", "hour": "10"}, {"site": "b", "hour": "9"}]
+>>> model = PQR(Separation.top_k(rows), alpha=0.05)
+>>> _ = model.learn_many(rows, [1, 0, 0])
+>>> model
+PQR(loss='logistic', order=2, rows=3, nonzeros=8)
+
+docs/library.md is a tour of the modules.
 """
 
 from __future__ import annotations
@@ -12,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pqrlearn import batch, datasets, metrics, progressive, readers, tune
     from pqrlearn.errors import PqrError
     from pqrlearn.hyper import AdaGrad, Ftrl, FtrlGeneral, NuclearBall, Ogd, Sgd
     from pqrlearn.learners import (
@@ -23,17 +30,21 @@ if TYPE_CHECKING:
         QR,
         Auto,
         DiFacto,
+        Learner,
         Mixture,
         State,
         from_bytes,
         load,
     )
-    from pqrlearn.progressive import evaluate
+    from pqrlearn.metrics import Metrics
+    from pqrlearn.progressive import Pass, evaluate, learn
     from pqrlearn.readers import read
     from pqrlearn.rows import Batch
     from pqrlearn.schema import Column, Schema
     from pqrlearn.separation import Counts, Separation
     from pqrlearn.training.oneline import train
+
+    __version__: str
 
 _HOMES = {
     "AdaGrad": "hyper",
@@ -48,10 +59,13 @@ _HOMES = {
     "Ftrl": "hyper",
     "FtrlGeneral": "hyper",
     "LR": "learners",
+    "Learner": "learners",
+    "Metrics": "metrics",
     "Mixture": "learners",
     "NuclearBall": "hyper",
     "Ogd": "hyper",
     "PQR": "learners",
+    "Pass": "progressive",
     "PqrError": "errors",
     "QR": "learners",
     "Schema": "schema",
@@ -60,10 +74,12 @@ _HOMES = {
     "State": "learners",
     "evaluate": "progressive",
     "from_bytes": "learners",
+    "learn": "progressive",
     "load": "learners",
     "read": "readers",
     "train": "training.oneline",
 }
+_MODULES = ("batch", "datasets", "metrics", "progressive", "readers", "tune")
 
 __all__ = [
     "CCFM",
@@ -80,28 +96,44 @@ __all__ = [
     "DiFacto",
     "Ftrl",
     "FtrlGeneral",
+    "Learner",
+    "Metrics",
     "Mixture",
     "NuclearBall",
     "Ogd",
+    "Pass",
     "PqrError",
     "Schema",
     "Separation",
     "Sgd",
     "State",
+    "batch",
+    "datasets",
     "evaluate",
     "from_bytes",
+    "learn",
     "load",
+    "metrics",
+    "progressive",
     "read",
+    "readers",
     "train",
+    "tune",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Imports each public name on first use, so that `pqr --version` stays fast."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'pqrlearn' has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("pqrlearn")
+    if name in _MODULES:
+        return import_module(f"pqrlearn.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pqrlearn' has no attribute {name!r}")
     return getattr(import_module(f"pqrlearn.{_HOMES[name]}"), name)
 
 

@@ -20,7 +20,15 @@ from typing import Any
 
 
 class PqrError(Exception):
-    """Base class of all exceptions that pqrlearn raises."""
+    """Base class of all exceptions that pqrlearn raises.
+
+    >>> from pqrlearn import LR
+    >>> try:
+    ...     LR().learn_one({"age": float("nan")}, 1)
+    ... except PqrError as error:
+    ...     print(error)
+    feature 'age': value nan is not a finite 32-bit float
+    """
 
     exit_code = 1
     case: tuple[str, ...] = ()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Final, TypedDict
+from typing import Any, ClassVar, Final, Literal, TypedDict
 
 from pqrlearn.errors import HyperError
 
@@ -16,7 +17,8 @@ INTERACTION_SCALE: Final = 1.0
 SAMPLE_ROWS: Final = 1_000_000
 """Default number of rows that are counted to find the frequent features."""
 
-SCHEDULES: Final = ("fixed", "sqrt")
+Schedule = Literal["fixed", "sqrt"]
+SCHEDULES: Final[tuple[Schedule, ...]] = ("fixed", "sqrt")
 """Schedules of the step size of gradient descent."""
 
 MAX_ORDER: Final = 2**32 - 2
@@ -101,6 +103,11 @@ class Optimizer:
     name: ClassVar[str]
 
     def settings(self) -> dict[str, Any]:
+        """Its name and all rates, as a model file has them.
+
+        >>> Ftrl(alpha=0.2).settings()
+        {'name': 'ftrl', 'alpha': 0.2, 'beta': 1.0, 'l1': 0.0, 'l2': 0.0}
+        """
         return {"name": self.name, **asdict(self)}
 
 
@@ -109,7 +116,11 @@ class LinearOptimizer(Optimizer):
     """An optimizer of models that are linear in their weights."""
 
     def rates(self) -> dict[str, float]:
-        """Its settings as numbers, under the names that the native optimizer declares."""
+        """Its settings as numbers, under the names that the native optimizer declares.
+
+        >>> Ogd(radius=2.0).rates()
+        {'eta': 0.1, 'decays': 1.0, 'radius': 2.0}
+        """
         raise NotImplementedError
 
 
@@ -146,7 +157,7 @@ class Ogd(LinearOptimizer):
 
     name: ClassVar[str] = "ogd"
     eta: float = 0.1
-    schedule: str = "sqrt"
+    schedule: Schedule = "sqrt"
     radius: float | None = None
 
     def __post_init__(self) -> None:
@@ -205,10 +216,19 @@ class Descent(Optimizer):
 
     @property
     def decays(self) -> bool:
+        """Whether steps are divided by √t at row t.
+
+        >>> Sgd(schedule="sqrt").decays, AdaGrad().decays
+        (True, False)
+        """
         return False
 
     def rates(self) -> list[float]:
-        """eta, beta, l1 and l2 of the linear weights, then those of the factors."""
+        """eta, beta, l1 and l2 of the linear weights, then those of the factors.
+
+        >>> AdaGrad(eta=0.5).rates()
+        [0.5, 1.0, 0.0, 0.0, 0.02, 1.0, 0.0, 0.0]
+        """
         beta = getattr(self, "beta", 1.0)
         factor_eta = self.eta if self.factor_eta is None else self.factor_eta
         factor_l2 = self.l2 if self.factor_l2 is None else self.factor_l2
@@ -246,7 +266,7 @@ class Sgd(Descent):
     name: ClassVar[str] = "sgd"
     adaptive: ClassVar[bool] = False
     eta: float = 0.01
-    schedule: str = "fixed"
+    schedule: Schedule = "fixed"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -280,6 +300,11 @@ class NuclearBall:
         check_whole("block_rows", self.block_rows, least=1)
 
     def settings(self) -> dict[str, Any]:
+        """Radius, rate and rows of a step, as a model file has them.
+
+        >>> NuclearBall(radius=5.0).settings()
+        {'radius': 5.0, 'eta': 1.0, 'block_rows': 256}
+        """
         return asdict(self)
 
 
@@ -308,6 +333,49 @@ def optimizer_from(settings: object) -> Optimizer:
     return kind(**rates)
 
 
+class FtrlRates(TypedDict, total=False):
+    """The rates of Ftrl, as keywords of a learner."""
+
+    alpha: float
+    beta: float
+    l1: float
+    l2: float
+
+
+class DescentRates(TypedDict, total=False):
+    """The rates of AdaGrad, as keywords of a learner."""
+
+    eta: float
+    beta: float
+    l1: float
+    l2: float
+    factor_eta: float | None
+    factor_l2: float | None
+
+
+def with_rates(
+    learner: str, optimizer: Optimizer | None, default: Optimizer, rates: Mapping[str, Any]
+) -> Optimizer:
+    """The optimizer of a learner: as it is given, or its default with these rates.
+
+    >>> with_rates("LR", None, Ftrl(), {"alpha": 0.2})
+    Ftrl(alpha=0.2, beta=1.0, l1=0.0, l2=0.0)
+    """
+    name, known = type(default).__name__, [field.name for field in fields(default)]
+    if unknown := [rate for rate in rates if rate not in known]:
+        raise TypeError(
+            f"{learner} has no setting {unknown[0]!r}; the rates of its optimizer, {name}, are "
+            f"{', '.join(known)}"
+        )
+    if rates and optimizer is not None:
+        rate = next(iter(rates))
+        raise HyperError(
+            f"{rate}={rates[rate]!r} beside optimizer={optimizer!r}: give the rates to the "
+            f"optimizer, or leave it out, as in {learner}({rate}={rates[rate]!r})"
+        )
+    return replace(default, **rates) if rates else optimizer or default
+
+
 class Settings(TypedDict, total=False):
     """The settings of any learner, under the names of the command's options.
 
@@ -320,7 +388,7 @@ class Settings(TypedDict, total=False):
     l1: float
     l2: float
     eta: float
-    schedule: str
+    schedule: Schedule
     radius: float
     factor_eta: float
     factor_l2: float

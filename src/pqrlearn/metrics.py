@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from pqrlearn import _core
 from pqrlearn.errors import DataError
-from pqrlearn.loss import FloatArray, Loss, loss_named
+from pqrlearn.loss import FloatArray, Loss, LossName, loss_named
 
 CHUNK_ROWS = 2**15
 BINS = 2**20
@@ -64,7 +64,7 @@ class Metrics:
     0.5
     """
 
-    def __init__(self, loss: str) -> None:
+    def __init__(self, loss: LossName) -> None:
         self._loss_of = loss_named(loss)
         self._chunk = np.empty((3, CHUNK_ROWS))
         self._size = 0
@@ -78,7 +78,13 @@ class Metrics:
         labels: npt.ArrayLike,
         weights: npt.ArrayLike | None = None,
     ) -> None:
-        """Adds rows: their margins, labels and weights (default: 1)."""
+        """Adds rows: their margins, labels and weights (default: 1).
+
+        >>> clicks = Metrics("logistic")
+        >>> clicks.update([0.0], [1])
+        >>> round(clicks.result()["logloss"], 4)
+        0.6931
+        """
         margins, labels = np.asarray(margins), np.asarray(labels)
         weights = np.ones(len(labels)) if weights is None else np.asarray(weights)
         if not len(margins) == len(labels) == len(weights):
@@ -97,7 +103,13 @@ class Metrics:
                 self._flush()
 
     def result(self) -> dict[str, float]:
-        """All figures, over all rows so far."""
+        """All figures, over all rows so far.
+
+        >>> ratings = Metrics("squared")
+        >>> ratings.update([1.0, 2.0], [1.0, 4.0])
+        >>> sorted(ratings.result())
+        ['constant_rmse', 'mean_label', 'mean_prediction', 'rmse', 'rows', 'weight']
+        """
         totals, measures = self._so_far(), self._loss_of.metrics
         loss, mean_label = self._loss(totals), totals.mean(totals.label)
         constant = measures.figure(totals.mean(totals.spread))
@@ -120,6 +132,11 @@ class Metrics:
         """For a progress line: `rows`, their `loss`, and the `recent` loss since the last call.
 
         Costs at most one chunk; the loss is the LogLoss, the RMSE or the deviance.
+
+        >>> ratings = Metrics("squared")
+        >>> ratings.update([1.0, 2.0], [2.0, 3.0])
+        >>> ratings.progress()
+        {'rows': 2, 'loss': 1.0, 'recent': 1.0}
         """
         now, last = self._so_far(), self._last_progress
         window = Totals(weight=now.weight - last.weight, loss=now.loss - last.loss)

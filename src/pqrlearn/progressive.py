@@ -6,6 +6,7 @@ import math
 import resource
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 
 from pqrlearn.errors import RefusedRow
 from pqrlearn.frames import is_frame
-from pqrlearn.learners import Learner
+from pqrlearn.learners import Auto, Learner, Mixture
 from pqrlearn.learners.frames import labelled_batches
 from pqrlearn.loss import Measures, loss_named
 from pqrlearn.metrics import Metrics
@@ -26,7 +27,14 @@ OnBatch = Callable[[Metrics], None]
 
 @dataclass(frozen=True)
 class Pass:
-    """The metrics of one pass over the rows."""
+    """The metrics of one pass over the rows.
+
+    >>> from pqrlearn import LR, Batch
+    >>> rows = Batch.from_rows([([0], [1.0]), ([1], [1.0])] * 500, labels=[1, 0] * 500)
+    >>> result = learn(LR(), [rows])
+    >>> result.rows, result.loss == result.figures["logloss"]
+    (1000, True)
+    """
 
     measures: Measures
     seconds: float
@@ -35,19 +43,42 @@ class Pass:
 
     @property
     def loss(self) -> float:
-        """The main figure: LogLoss, RMSE or deviance."""
+        """The main figure: LogLoss, RMSE or deviance.
+
+        >>> from pqrlearn import LR, Batch
+        >>> evaluate(LR("squared"), [Batch.from_rows([([0], [1.0])], labels=[2])]).loss
+        2.0
+        """
         return self.figures[self.measures.key]
 
     @property
     def rows(self) -> int:
+        """How many rows were scored.
+
+        >>> from pqrlearn import LR, Batch
+        >>> evaluate(LR(), [Batch.from_rows([([0], [1.0])], labels=[1])]).rows
+        1
+        """
         return int(self.figures["rows"])
 
     @property
     def rows_per_second(self) -> float:
+        """The rate of the pass.
+
+        >>> from pqrlearn import LR, Batch
+        >>> evaluate(LR(), [Batch.from_rows([([0], [1.0])], labels=[1])]).rows_per_second > 0
+        True
+        """
         return self.rows / self.seconds if self.seconds > 0 else 0.0
 
     def worse_than_constant(self) -> str | None:
-        """A message, if predicting the same number for every row would have been better."""
+        """A message, if predicting the same number for every row would have been better.
+
+        >>> from pqrlearn import LR, Batch
+        >>> ones = Batch.from_rows([([0], [1.0])] * 9, labels=[1] * 9)
+        >>> evaluate(LR(), [ones]).worse_than_constant()
+        "the progressive LogLoss of 0.6931 is worse than 0.0000, the best constant's"
+        """
         key, title = self.measures.key, self.measures.title
         loss, constant = self.figures[key], self.figures[f"constant_{key}"]
         if not loss > constant:
@@ -65,10 +96,15 @@ class Loop:
     it. A row whose values are too large for the model is an error, or is skipped and kept in
     `refused`.
 
-        with Loop(learner, batches) as loop:
-            for batch in loop:
-                ...
-        print(loop.result().loss)
+    >>> from pqrlearn import LR, Batch
+    >>> rows = Batch.from_rows([([0], [1.0]), ([1], [1.0])] * 500, labels=[1, 0] * 500)
+    >>> with Loop(LR(), [rows, rows]) as loop:
+    ...     for batch in loop:
+    ...         print(f"{loop.metrics.result()['rows']} rows scored, {len(batch)} more learned")
+    0 rows scored, 1000 more learned
+    1000 rows scored, 1000 more learned
+    >>> loop.result().rows
+    2000
     """
 
     def __init__(
@@ -118,7 +154,14 @@ class Loop:
         self._seconds = time.perf_counter() - self._start
 
     def result(self) -> Pass:
-        """What the loop showed, once it has ended."""
+        """What the loop showed, once it has ended.
+
+        >>> from pqrlearn import LR, Batch
+        >>> with Loop(LR(), [Batch.from_rows([([0], [1.0])], labels=[1])]) as loop:
+        ...     learned = [len(batch) for batch in loop]
+        >>> learned, loop.result().rows
+        ([1], 1)
+        """
         return Pass(self._measures, self._seconds, self.metrics.result(), self.refused)
 
 
@@ -129,8 +172,40 @@ def learn(
     *,
     skip_refused: bool = False,
 ) -> Pass:
-    """Learns every row once, in order, and scores each prediction made before."""
-    return _watched(Loop(learner, batches, skip_refused=skip_refused), watch)
+    """Learns every row once, in order, and scores each prediction made before.
+
+    `batches` are Batches, what `pqrlearn.read` returns, or a frame with labels. A UserWarning says
+    so if one constant prediction would have been better.
+
+    >>> from pqrlearn import LR, Batch
+    >>> rows = Batch.from_rows([([0], [1.0]), ([1], [1.0])] * 500, labels=[1, 0] * 500)
+    >>> learn(LR(), [rows]).figures["auc"] > 0.9
+    True
+    """
+    result = _watched(Loop(learner, batches, skip_refused=skip_refused), watch)
+    warn_if_worse(result, learner)
+    return result
+
+
+def warn_if_worse(result: Pass, learner: Learner) -> None:
+    """Warns, at the caller's caller, if a constant would have been better than the learner."""
+    if message := result.worse_than_constant():
+        rate = rate_name(learner)
+        advice = f"; try a smaller {rate}" if rate else ""
+        warnings.warn(f"{message}{advice}", UserWarning, stacklevel=3)
+
+
+def rate_name(learner: Learner) -> str | None:
+    """The setting that is its learning rate; Auto has none.
+
+    >>> from pqrlearn import FM, LR
+    >>> rate_name(LR()), rate_name(FM())
+    ('alpha', 'eta')
+    """
+    if isinstance(learner, Auto):
+        return None
+    one = learner.learners[0] if isinstance(learner, Mixture) else learner
+    return "alpha" if "alpha" in one.settings().get("optimizer", {}) else "eta"
 
 
 def evaluate(
@@ -140,7 +215,12 @@ def evaluate(
     *,
     skip_refused: bool = False,
 ) -> Pass:
-    """Scores the model as it is; learns nothing."""
+    """Scores the model as it is; learns nothing.
+
+    >>> from pqrlearn import LR, Batch
+    >>> round(evaluate(LR(), [Batch.from_rows([([0], [1.0])], labels=[1])]).loss, 4)
+    0.6931
+    """
     return _watched(Loop(learner, batches, skip_refused=skip_refused, learns=False), watch)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, cast
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,88 @@ from pqrlearn import _core
 from pqrlearn.errors import RowError
 
 FloatArray = npt.NDArray[np.float64]
+
+
+class ArrowStream(Protocol):
+    """A frame: whatever speaks the Arrow C stream, as pandas, polars, pyarrow and DuckDB do."""
+
+    @property
+    def __arrow_c_stream__(self) -> Any: ...
+
+
+class Matrix(Protocol):
+    """A sparse matrix or array of SciPy, in any of its formats."""
+
+    def tocsr(self) -> Any: ...
+
+
+class ArrayOfNumbers(Protocol):
+    """An array of NumPy, or a column of a frame."""
+
+    def __array__(self, dtype: Any = ..., /) -> npt.NDArray[Any]: ...
+
+
+Features = Mapping[Any, Any]
+"""One row as a dict: a string value is the feature `key=value`, a number is the feature `key` with
+that value (an integer key is an index), None is absent."""
+
+Numbers = Sequence[float] | ArrayOfNumbers
+"""Labels or weights, one per row."""
+
+
+def as_numbers(what: str, values: Any, dtype: type[np.generic] = np.float64) -> npt.NDArray[Any]:
+    """A copy of labels or weights as an array; RowError if they are anything else.
+
+    >>> as_numbers("labels", [1, 0]).tolist()
+    [1.0, 0.0]
+    """
+    try:
+        found = np.array(values, dtype=dtype)
+    except (TypeError, ValueError, OverflowError):
+        found = np.zeros((0, 0))
+    if found.ndim != 1:
+        raise RowError(f"{what} must be a sequence of numbers, one per row, not {_short(values)}")
+    return found
+
+
+def check_array(of: str, name: str, array: object, dtype: type[np.generic]) -> None:
+    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
+        raise RowError(
+            f"{of}: {name} must be a one-dimensional array of {dtype.__name__}, not {_short(array)}"
+        )
+
+
+def not_a_number(y: object, weight: object) -> TypeError | None:
+    """The error of a label or weight that is no number."""
+    for what, value in (("label", y), ("weight", weight)):
+        try:
+            number = None if isinstance(value, str | bytes) else float(cast(Any, value))
+        except (TypeError, ValueError):
+            number = None
+        if number is None:
+            return TypeError(f"{what} {_short(value)} is not a number")
+    return None
+
+
+def plain_error(error: TypeError, x: object, y: object = 0.0, weight: object = 1.0) -> TypeError:
+    """An error of the core about a row; one of the binding would describe the binding."""
+    if x is None:
+        return TypeError("a row must be a dict, not NoneType")
+    return not_a_number(y, weight) or error
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+_DTYPES: Final[dict[str, type[np.generic]]] = {
+    "indptr": np.int64,
+    "indices": np.uint32,
+    "values": np.float32,
+    "labels": np.float64,
+    "weights": np.float32,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +169,8 @@ class Batch:
     def __post_init__(self) -> None:
         for field in fields(self):
             array = getattr(self, field.name)
+            if field.name in _DTYPES:
+                check_array("Batch", field.name, array, _DTYPES[field.name])
             if isinstance(array, np.ndarray):
                 object.__setattr__(self, field.name, array.copy())
         self._check()
@@ -124,14 +208,22 @@ class Batch:
             if isinstance(array, np.ndarray):
                 array.setflags(write=False)
 
-    def columns(self) -> list[Any]:
+    def _columns(self) -> list[Any]:
         return [getattr(self, field.name) for field in fields(Batch)]
+
+    def __repr__(self) -> str:
+        labelled = bool(len(self)) and not np.isnan(self.labels).any()
+        return f"Batch(rows={len(self)}, nonzeros={len(self.indices)}, labelled={labelled})"
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def part(self, start: int, stop: int) -> Batch:
-        """Rows `start` to `stop` (exclusive)."""
+        """Rows `start` to `stop` (exclusive).
+
+        >>> Batch.from_rows([([0], [1.0]), ([5, 6], [1.0, 2.0])]).part(1, 2).indices.tolist()
+        [5, 6]
+        """
         begin, end = self.indptr[start], self.indptr[stop]
         return Batch._unchecked(
             self.indptr[start : stop + 1] - begin,
@@ -167,13 +259,21 @@ class Batch:
         )
 
     def without_names(self) -> Batch:
-        """The same rows, without names."""
+        """The same rows, without names.
+
+        >>> Batch.from_rows([([0], [1.0])]).without_names().new_names is None
+        True
+        """
         if self.new_names is None:
             return self
-        return Batch._unchecked(*self.columns()[:-1])
+        return Batch._unchecked(*self._columns()[:-1])
 
     def digest(self) -> str:
-        """A hash of the content: equal rows in equal order have equal digests."""
+        """A hash of the content: equal rows in equal order have equal digests.
+
+        >>> len(Batch.from_rows([([0], [1.0])]).digest())
+        32
+        """
         from hashlib import blake2b  # lazy: costs 5 ms and 4 MB
 
         name = blake2b(digest_size=16)
@@ -183,7 +283,12 @@ class Batch:
 
     @staticmethod
     def joined(batches: Iterable[Batch]) -> Batch:
-        """The rows of all batches, concatenated; line numbers are dropped."""
+        """The rows of all batches, concatenated; line numbers are dropped.
+
+        >>> one = Batch.from_rows([([0], [1.0])], labels=[1])
+        >>> Batch.joined([one, one])
+        Batch(rows=2, nonzeros=2, labelled=True)
+        """
         parts = list(batches) or [Batch.from_rows([])]
         sizes = np.concatenate([np.diff(part.indptr) for part in parts])
         return Batch._unchecked(
@@ -202,6 +307,10 @@ class Batch:
         """The rows of a SciPy CSR matrix or array, copied, with labels and row weights.
 
         Without labels the rows can only be predicted; without weights each has weight 1.
+
+        >>> from scipy.sparse import csr_array
+        >>> Batch.from_csr(csr_array([[0.0, 2.0], [1.0, 0.0]]), [1, 0]).indices.tolist()
+        [1, 0]
         """
         return Batch._made(X.indptr, X.indices, X.data, y, weights)
 
@@ -211,7 +320,11 @@ class Batch:
         labels: Any = None,
         weights: Any = None,
     ) -> Batch:
-        """Rows given as pairs of indices and values, in any order."""
+        """Rows given as pairs of indices and values, in any order.
+
+        >>> Batch.from_rows([([3, 1], [1.0, 0.5])]).values.tolist()
+        [0.5, 1.0]
+        """
         pairs = list(rows)
         indptr = np.cumsum([0, *(len(indices) for indices, _ in pairs)])
         indices = np.array([i for row, _ in pairs for i in row], dtype=object)
@@ -232,8 +345,8 @@ class Batch:
     ) -> Batch:
         """From arrays of any type: the one place that converts and copies them."""
         size = len(indptr) - 1
-        y = np.full(size, np.nan) if labels is None else labels
-        w = np.ones(size, np.float32) if weights is None else weights
+        y = np.full(size, np.nan) if labels is None else as_numbers("labels", labels)
+        w = np.ones(size) if weights is None else as_numbers("weights", weights, np.float32)
         try:
             arrays = _core.make_rows(
                 np.ascontiguousarray(indptr, np.int64),
@@ -246,3 +359,18 @@ class Batch:
             raise RowError(str(error)) from None
         made = cast("tuple[Any, Any, Any, Any, Any, Any]", arrays)[:5]
         return Batch._owned(*made, lines, source, new_names)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tagged(Batch):
+    """Rows that carry a cell each that is no feature, such as an id."""
+
+    tags: Sequence[Any] = ()
+
+    def part(self, start: int, stop: int) -> Batch:
+        columns = super().part(start, stop)._columns()
+        return Tagged._unchecked(*columns, self.tags[start:stop])
+
+
+RowsLike = Batch | Sequence[Features] | ArrowStream | Matrix | npt.NDArray[Any]
+"""Many rows: a Batch, a list of dicts, a frame, a sparse matrix of SciPy or an array of NumPy."""

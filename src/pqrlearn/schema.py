@@ -35,6 +35,7 @@ MISSING: Final = "∅"
 """The value of a missing cell, where that is a feature."""
 MOST_COLUMNS: Final = 1 << 16
 MOST_EDGES: Final = 1 << 12
+_SHOWN_COLUMNS = 12  # by repr
 
 _OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "label": ("positive", "negative"),
@@ -113,6 +114,11 @@ class Column:
 
     @property
     def is_feature(self) -> bool:
+        """Whether its cells become features.
+
+        >>> Column("site", "category").is_feature, Column("click", "label").is_feature
+        (True, False)
+        """
         return self.kind not in ("label", "weight", "ignored")
 
     def bin_names(self) -> list[str]:
@@ -125,7 +131,11 @@ class Column:
         return [f"{a}..{b}" for a, b in pairwise(edges)]
 
     def options(self) -> dict[str, Any]:
-        """What is not as usual, as plain values."""
+        """What is not as usual, as plain values.
+
+        >>> Column("age", "bins", edges=(18, 65)).options()
+        {'edges': [18, 65]}
+        """
         names = [option for option in fields(self) if option.name in _OPTIONS.get(self.kind, ())]
         given = {option.name: getattr(self, option.name) for option in names}
         return {
@@ -136,7 +146,11 @@ class Column:
 
     @staticmethod
     def restored(name: Any, described: Any) -> Column:
-        """From its kind, or from a table with its kind and options."""
+        """From its kind, or from a table with its kind and options.
+
+        >>> Column.restored("age", {"kind": "bins", "edges": [18]}).edges
+        (18.0,)
+        """
         table = {"kind": described} if isinstance(described, str) else described
         if not isinstance(table, Mapping) or "kind" not in table:
             raise HyperError(f"column {name!r}: expected its kind, or a table with a kind")
@@ -211,6 +225,11 @@ class Schema:
         _check_whole("hash_bits", self.hash_bits, 1, 32)
         _check_whole("max_features", self.max_features, 1, 2**32)
 
+    def __repr__(self) -> str:
+        shown = [f"{column.name}: {column.kind}" for column in self.columns[:_SHOWN_COLUMNS]]
+        more = len(self.columns) - len(shown)
+        return f"Schema({', '.join([*shown, *([f'and {more} more'] if more else [])])})"
+
     def __getitem__(self, name: str) -> Column:
         return next(column for column in self.columns if column.name == name)
 
@@ -219,29 +238,57 @@ class Schema:
 
     @property
     def label(self) -> Column | None:
+        """The column to predict, if there is one.
+
+        >>> Schema((Column("click", "label"), Column("site", "category"))).label.name
+        'click'
+        """
         return next((column for column in self.columns if column.kind == "label"), None)
 
     @property
     def weight(self) -> Column | None:
+        """The column that says how much a row counts, if there is one.
+
+        >>> Schema((Column("n", "weight"),)).weight.name
+        'n'
+        """
         return next((column for column in self.columns if column.kind == "weight"), None)
 
     @property
     def features(self) -> tuple[Column, ...]:
+        """The columns that become features.
+
+        >>> schema = Schema((Column("click", "label"), Column("site", "category")))
+        >>> schema, [column.name for column in schema.features]
+        (Schema(click: label, site: category), ['site'])
+        """
         return tuple(column for column in self.columns if column.is_feature)
 
     def used(self) -> list[str]:
-        """The columns that are not ignored."""
+        """The columns that are not ignored.
+
+        >>> Schema((Column("click", "label"), Column("id", "ignored"))).used()
+        ['click']
+        """
         return [column.name for column in self.columns if column.kind != "ignored"]
 
     def without_label(self) -> Schema:
-        """The same table with its label and weight left out, for rows that have none."""
+        """The same table with its label and weight left out, for rows that have none.
+
+        >>> Schema((Column("click", "label"),)).without_label()
+        Schema(click: ignored)
+        """
         kept = [replace(c, **_IGNORED) if not c.is_feature else c for c in self.columns]
         return replace(self, columns=tuple(kept))
 
     # -- JSON, in model files ----------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; equal schemas are equal texts."""
+        """Plain values; equal schemas are equal texts.
+
+        >>> Schema((Column("site", "category"),)).to_json()
+        {'columns': [{'name': 'site', 'kind': 'category'}]}
+        """
         columns = [{"name": c.name, "kind": c.kind, **c.options()} for c in self.columns]
         return {"columns": columns, **self._settings()}
 
@@ -253,7 +300,11 @@ class Schema:
 
     @staticmethod
     def from_json(described: Any) -> Schema:
-        """The inverse; HyperError if it is not what `to_json` gives."""
+        """The inverse; HyperError if it is not what `to_json` gives.
+
+        >>> Schema.from_json({"columns": [{"name": "site", "kind": "category"}]})
+        Schema(site: category)
+        """
         if not isinstance(described, Mapping) or not isinstance(described.get("columns"), list):
             raise HyperError("a schema must have a list of columns")
         columns = [dict(c) if isinstance(c, Mapping) else {} for c in described["columns"]]
@@ -263,6 +314,13 @@ class Schema:
     # -- TOML, for people --------------------------------------------------------
 
     def to_toml(self) -> str:
+        """As text to be read and edited by a person.
+
+        >>> print(Schema((Column("age", "number", scale=10.0),)).to_toml())
+        [columns]
+        age = { kind = "number", scale = 10.0 }
+        <BLANKLINE>
+        """
         lines = [f"{key} = {_toml(value)}" for key, value in self._settings().items()]
         lines += [*([""] if lines else []), "[columns]"]
         for column in self.columns:
@@ -277,6 +335,11 @@ class Schema:
 
     @staticmethod
     def from_toml(text: str) -> Schema:
+        """The inverse; HyperError if it is no schema.
+
+        >>> Schema.from_toml('[columns]\\nsite = "category"')
+        Schema(site: category)
+        """
         try:
             described = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -288,7 +351,12 @@ class Schema:
 
     @staticmethod
     def read(path: str | os.PathLike[str]) -> Schema:
-        """From a TOML file."""
+        """From a TOML file.
+
+        >>> Schema.read("nowhere.toml")
+        Traceback (most recent call last):
+        pqrlearn.errors.DataError: nowhere.toml: cannot be read: No such file or directory
+        """
         try:
             return Schema.from_toml(Path(path).read_text("utf-8"))
         except OSError as error:
@@ -298,12 +366,24 @@ class Schema:
 
     @staticmethod
     def of(given: Schema | Mapping[str, Any] | str | os.PathLike[str]) -> Schema:
-        """A Schema, its JSON, or the path of its TOML."""
+        """A Schema, its JSON, or the path of its TOML.
+
+        >>> Schema.of({"columns": [{"name": "site", "kind": "category"}]})
+        Schema(site: category)
+        """
         if isinstance(given, Schema):
             return given
         return Schema.from_json(given) if isinstance(given, Mapping) else Schema.read(given)
 
     def write(self, path: str | os.PathLike[str]) -> None:
+        """Writes it as TOML, atomically.
+
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     Schema((Column("site", "category"),)).write(Path(folder, "sites.toml"))
+        ...     Schema.read(Path(folder, "sites.toml"))
+        Schema(site: category)
+        """
         with atomic_path(path) as temporary:
             temporary.write_text(self.to_toml(), "utf-8")
 

@@ -7,7 +7,7 @@ features by order (top-k) or by count; the resulting Separation can be saved, in
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -24,10 +24,12 @@ from pqrlearn.hyper import MAX_ORDER, ORDERS, SAMPLE_ROWS, check_whole
 from pqrlearn.names import Texts
 from pqrlearn.readers import AnyPath, Reader, Sample, open_reader, prefetch
 from pqrlearn.records import Records
-from pqrlearn.rows import Batch, NewNames
+from pqrlearn.rows import Batch, Features, NewNames, RowsLike, check_array, plain_error
 from pqrlearn.schema import Schema
 
 KIND = "separation"
+CountedRows = RowsLike | Iterable[Batch] | Iterable[Features]
+"""What `learn_many` takes, or an iterable of Batches or dicts, such as `pqrlearn.read`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,40 +51,74 @@ class Separation:
     """Of the tables that were counted; a model made of it reads tables in the same way."""
 
     def __post_init__(self) -> None:
+        check_array("Separation", "features", self.features, np.uint32)
+        check_array("Separation", "counts", self.counts, np.uint64)
         if len(self.features) != len(self.counts):
             raise HyperError("a separation needs one count per high feature")
         if len(np.unique(self.features)) != len(self.features):
             raise HyperError("a feature is high twice")
 
+    def __repr__(self) -> str:
+        return f"Separation(order={self.order}, rows={self.rows}, distinct={self.distinct})"
+
     @property
     def order(self) -> int:
+        """How many features are high.
+
+        >>> Separation.top_k([{"site": "a", "hour": "9"}], order=1).order
+        1
+        """
         return len(self.features)
 
     @cached_property
     def snapshot(self) -> _core.Separation:
-        """The native lookup table, built once and shared by models and prepared rows."""
+        """The native lookup table, built once and shared by models and prepared rows.
+
+        >>> separation = Separation.top_k([{"site": "a"}], order=1)
+        >>> separation.snapshot is separation.snapshot
+        True
+        """
         return _core.Separation(self.features)
 
     def high_names(self) -> list[str]:
-        """Names of the high features, by rank."""
+        """Names of the high features, by rank.
+
+        >>> Separation.top_k([{"site": "a", "hour": "9"}, {"site": "a"}], order=1).high_names()
+        ['site=a']
+        """
         return [self.names.name(f) or str(f) for f in self.features.tolist()]
 
     def named(self, names: _core.Names) -> Separation:
-        """The same separation with these names."""
+        """The same separation with these names.
+
+        >>> one, other = (Separation.top_k([{site: 1.0}]) for site in (7, "news"))
+        >>> one.high_names(), one.named(other.names).high_names()
+        (['7'], ['7'])
+        """
         return replace(self, names=names)
 
     @staticmethod
-    def top_k(rows: Any, order: int, schema: Schema | None = None) -> Separation:
-        """The `order` most frequent features; ties go to the smaller index.
+    def top_k(
+        rows: CountedRows, order: int | None = None, schema: Schema | None = None
+    ) -> Separation:
+        """The `order` most frequent features; by default ⌈√d⌉ of d. Ties go to the smaller index.
 
-        `rows` are Batches, dicts, or a frame, all of whose columns are features unless a schema
-        says otherwise.
+        `rows` are what `learn_many` takes, or Batches. All columns of a frame are features unless a
+        schema says otherwise.
+
+        >>> Separation.top_k([{"site": "a", "hour": "9"}, {"site": "a", "hour": "10"}])
+        Separation(order=2, rows=2, distinct=3)
         """
         return Counts.of(rows, schema).separate(order=order)
 
     @staticmethod
-    def threshold(rows: Any, min_count: int, schema: Schema | None = None) -> Separation:
-        """Every feature that is non-zero in at least `min_count` rows."""
+    def threshold(rows: CountedRows, min_count: int, schema: Schema | None = None) -> Separation:
+        """Every feature that is non-zero in at least `min_count` rows.
+
+        >>> rows = [{"site": "a", "hour": "9"}, {"site": "a", "hour": "10"}]
+        >>> Separation.threshold(rows, min_count=2).high_names()
+        ['site=a']
+        """
         return Counts.of(rows, schema).separate(min_count=min_count)
 
     @staticmethod
@@ -93,20 +129,43 @@ class Separation:
         min_count: int | None = None,
         sample_rows: int | None = SAMPLE_ROWS,
     ) -> Separation:
-        """From a libsvm file; `sample_rows=None` counts all rows (see `Counts.of_files`)."""
+        """From a libsvm file; `sample_rows=None` counts all rows (see `Counts.of_files`).
+
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "rows.svm").write_text("1 3:1 7:1\\n0 3:1\\n")
+        ...     Separation.from_file(Path(folder, "rows.svm"), order=1).features.tolist()
+        [3]
+        """
         return Counts.of_files([path], sample_rows).separate(order=order, min_count=min_count)
 
     def settings(self) -> dict[str, Any]:
+        """How much was counted, as a model file has it.
+
+        >>> Separation.top_k([{"site": "a"}]).settings()
+        {'rows': 1, 'distinct': 1}
+        """
         return {"rows": self.rows, "distinct": self.distinct}
 
     def tensors(self) -> modelfile.Tensors:
+        """The high features and their counts, as a model file has them.
+
+        >>> Separation.top_k([{7: 1.0}]).tensors()["features"].tolist()
+        [7]
+        """
         return {"features": self.features, "counts": self.counts}
 
     @staticmethod
     def restored(
         settings: dict[str, Any], tensors: modelfile.Tensors, names: _core.Names
     ) -> Separation:
-        """The inverse of `settings` and `tensors`; KeyError or ValueError if they are invalid."""
+        """The inverse of `settings` and `tensors`; KeyError or ValueError if they are invalid.
+
+        >>> one = Separation.top_k([{7: 1.0}])
+        >>> Separation.restored(one.settings(), one.tensors(), one.names).high_names()
+        ['7']
+        """
         return Separation(
             modelfile.tensor(tensors, "features", np.uint32, 1),
             modelfile.tensor(tensors, "counts", np.uint64, 1),
@@ -116,6 +175,15 @@ class Separation:
         )
 
     def save(self, path: AnyPath) -> None:
+        """Writes it to `path`, atomically; `pqr train --separation` and `load` read it.
+
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     Separation.top_k([{"site": "a"}]).save(Path(folder, "sites.sep"))
+        ...     Separation.load(Path(folder, "sites.sep"))
+        Separation(order=1, rows=1, distinct=1)
+        """
         modelfile.write(path, KIND, *self._parts())
 
     def _parts(self) -> tuple[dict[str, Any], modelfile.Tensors]:
@@ -124,6 +192,12 @@ class Separation:
 
     @staticmethod
     def load(path: AnyPath) -> Separation:
+        """The separation that `save` or `pqr separate` wrote.
+
+        >>> Separation.load("nowhere.sep")
+        Traceback (most recent call last):
+        pqrlearn.errors.ModelFileError: nowhere.sep: No such file or directory
+        """
         return Separation._from_parts(str(path), *modelfile.read(path))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -151,22 +225,46 @@ class Separation:
 
 
 class Counts:
-    """In how many rows each feature is non-zero; `bad_rows` were skipped."""
+    """In how many rows each feature is non-zero; `bad_rows` were skipped.
+
+    >>> counts = Counts.of([{"site": "a", "hour": "9"}, {"site": "a"}])
+    >>> counts, counts.separate(order=1).high_names()
+    (Counts(rows=2, distinct=2), ['site=a'])
+    """
 
     def __init__(self, schema: Schema | None = None) -> None:
         self._counter = _core.Counter()
         self.bad_rows, self.schema = 0, schema
 
+    def __repr__(self) -> str:
+        return f"Counts(rows={self.rows}, distinct={self.distinct})"
+
     @property
     def rows(self) -> int:
+        """How many rows were counted.
+
+        >>> Counts.of([{"site": "a"}, {"site": "a"}]).rows
+        2
+        """
         return self._counter.rows
 
     @property
     def distinct(self) -> int:
+        """How many features occurred.
+
+        >>> Counts.of([{"site": "a"}, {"site": "a"}]).distinct
+        1
+        """
         return self._counter.distinct
 
-    def add(self, row: Batch | dict[Any, Any]) -> None:
-        """Counts the rows of a Batch, or one row given as a dict."""
+    def add(self, row: Batch | Features) -> None:
+        """Counts the rows of a Batch, or one row given as a dict.
+
+        >>> counts = Counts()
+        >>> counts.add({"site": "a"})
+        >>> counts.rows
+        1
+        """
         if isinstance(row, Batch):
             if row.new_names is not None:
                 add_names(self._counter.names, row.new_names)
@@ -180,9 +278,17 @@ class Counts:
             self._counter.add_dict(row)
         except ValueError as error:
             raise RowError(str(error)) from None
+        except TypeError as error:
+            raise plain_error(error, row) from None
 
     def add_frame(self, X: Any) -> None:
-        """Counts a table in memory; its schema is guessed if there is none."""
+        """Counts a table in memory; its schema is guessed if there is none.
+
+        >>> counts = Counts()
+        >>> counts.add_frame(np.array([("a",), ("b",)], [("site", "U1")]))
+        >>> counts.distinct
+        2
+        """
         frame = Frame(X)
         if self.schema is None:
             self.schema = guess(frame.sample(), Choices())
@@ -198,13 +304,21 @@ class Counts:
         return fresh
 
     @staticmethod
-    def of(rows: Any, schema: Schema | None = None) -> Counts:
-        """Of Batches, dicts, or a frame, all of whose columns are features unless a schema says."""
+    def of(rows: CountedRows, schema: Schema | None = None) -> Counts:
+        """Of what `learn_many` takes, or of Batches.
+
+        All columns of a frame are features unless a schema says otherwise.
+
+        >>> Counts.of([{"site": "a"}, {"site": "b"}])
+        Counts(rows=2, distinct=2)
+        """
         counts = Counts(schema)
         if is_frame(rows):
             counts.add_frame(rows)
             return counts
-        for row in [rows] if isinstance(rows, Batch) else rows:
+        if hasattr(rows, "tocsr"):
+            rows = Batch.from_csr(rows.tocsr())
+        for row in _each_row(rows):
             counts.add(row)
         return counts
 
@@ -220,13 +334,26 @@ class Counts:
 
         From stdin and compressed files, which are not seekable, the sample is the first rows. With
         a `loss`, a row whose label it does not accept is a bad row.
+
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "rows.svm").write_text("1 3:1 7:1\\n0 3:1\\n")
+        ...     Counts.of_files([Path(folder, "rows.svm")])
+        Counts(rows=2, distinct=2)
         """
         readers = [open_reader(path, loss=loss, on_bad_row=on_bad_row) for path in paths]
         return Counts.of_readers(readers, sample_rows)
 
     @staticmethod
     def of_readers(readers: Sequence[Reader], sample_rows: int | None = SAMPLE_ROWS) -> Counts:
-        """The same for inputs in any format."""
+        """The same for inputs in any format.
+
+        >>> from pqrlearn import read
+        >>> frame = np.array([(1, "a"), (0, "b")], [("click", "i4"), ("site", "U1")])
+        >>> Counts.of_readers(read(frame, label="click").readers)
+        Counts(rows=2, distinct=2)
+        """
         sample = Sample(readers, sample_rows)
         schemas = (reader.schema for reader in readers)
         counts = Counts.of(prefetch(sample.batches()), next((s for s in schemas if s), None))
@@ -234,7 +361,11 @@ class Counts:
         return counts
 
     def separate(self, *, order: int | None = None, min_count: int | None = None) -> Separation:
-        """Chooses the high features; by default ⌈√d⌉ of d distinct ones, as the paper suggests."""
+        """Chooses the high features; by default ⌈√d⌉ of d distinct ones, as the paper suggests.
+
+        >>> Counts.of([{"site": "a", "hour": "9"}, {"site": "a"}]).separate(min_count=2).order
+        1
+        """
         if order is None and min_count is None:
             order = self.default_order()
         if order is not None:
@@ -246,11 +377,31 @@ class Counts:
         return Separation(features, counts, self.rows, self.distinct, names, self.schema)
 
     def orders(self) -> list[int]:
-        """The orders to mix (`hyper.ORDERS`), increasing; none above the number of features."""
+        """The orders to mix (`hyper.ORDERS`), increasing; none above the number of features.
+
+        >>> Counts.of([{number: 1.0} for number in range(100)]).orders()
+        [0, 10, 40, 100]
+        """
         return sorted({min(n * self.default_order(), self.distinct) for n in ORDERS})
 
     def default_order(self) -> int:
+        """⌈√d⌉ of d distinct features.
+
+        >>> Counts.of([{number: 1.0} for number in range(101)]).default_order()
+        11
+        """
         return math.isqrt(max(self.distinct, 1) - 1) + 1 if self.distinct else 0
+
+
+def _each_row(rows: Any) -> Iterable[Batch | Features]:
+    if isinstance(rows, Batch):
+        return [rows]
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise TypeError(
+            "rows must be a Batch, a frame, an array, a SciPy sparse matrix or dicts, "
+            f"not {type(rows).__name__}"
+        )
+    return rows
 
 
 def add_names(names: _core.Names, new: NewNames) -> None:

@@ -149,7 +149,7 @@ class TuneConfig:
 
     def task(self) -> Task:
         """Reads the rows and splits them. A separation is counted on the training part only."""
-        loss = self.loss or "logistic"
+        loss = check_loss(self.loss or "logistic")
         batches = read(self.inputs, loss=loss)
         rows = Batch.joined(batches if self.rows is None else at_most(batches, self.rows))
         if self.shuffle is not None:
@@ -170,7 +170,12 @@ class TuneConfig:
 class Task:
     """What to tune: the kind of learner, the rows to learn, and those to validate on.
 
-    `fixed` settings are not searched; `separation` is for a learner that needs one.
+    `fixed` settings are not searched; `separation` is for a learner that needs one. `TuneConfig`
+    makes one from files.
+
+    >>> rows = Batch.from_rows([([0], [1.0]), ([1], [1.0])] * 50, labels=[1, 0] * 50)
+    >>> Task("lr", "logistic", rows.part(0, 90), rows.part(90, 100), fixed={}).trained({}).rows
+    90
     """
 
     kind: str
@@ -220,6 +225,12 @@ def tune(
     """Searches the space of the learner's kind for the best settings on the whole training part.
 
     `jobs` trials run at a time, on threads: native learners release the GIL while they learn.
+
+    >>> rows = Batch.from_rows([([0], [1.0]), ([1], [1.0])] * 500, labels=[1, 0] * 500)
+    >>> task = Task("lr", "logistic", rows.part(0, 900), rows.part(900, 1000), fixed={"l1": 0.0})
+    >>> best = tune(task, trials=9)
+    >>> sorted(best.settings), best.score < 0.1
+    (['alpha', 'l1', 'l2'], True)
     """
     grid = {n: v for n, v in space(task.kind, task.loss).items() if n not in task.fixed}
     alive: list[Settings] = [task.fixed]

@@ -18,10 +18,10 @@ from pqrlearn.batch.solver import TOLERANCE, Minimum, OnIteration, Problem, mini
 from pqrlearn.errors import DataError, HyperError
 from pqrlearn.hyper import Ogd, check_rate, check_whole
 from pqrlearn.learners import LR, QR, Learner, State
-from pqrlearn.learners.base import RowsLike, as_batch
+from pqrlearn.learners.base import as_batch
 from pqrlearn.loss import loss_named
 from pqrlearn.metrics import Metrics
-from pqrlearn.rows import Batch, FloatArray
+from pqrlearn.rows import Batch, FloatArray, RowsLike
 
 __all__ = [
     "Expanded",

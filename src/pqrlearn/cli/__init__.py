@@ -15,6 +15,7 @@ from importlib import import_module
 
 import click
 
+from pqrlearn.cli.renamed import renewed
 from pqrlearn.errors import PqrError, SettingsConflict
 
 COMMANDS = {
@@ -63,6 +64,15 @@ class _Commands(click.Group):
         except KeyboardInterrupt:  # click would print an empty line first
             raise click.Abort from None
 
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(context, args)
+        except click.NoSuchCommand as error:  # click knows no command that is not imported
+            known = click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=context)
+            raise known from None
+
     def list_commands(self, context: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -82,6 +92,7 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
+    "-V",
     "--version",
     is_flag=True,
     is_eager=True,
@@ -107,6 +118,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]  # in any position
     debug = len(arguments) < len(sys.argv) - 1
+    arguments = renewed(arguments, lambda text: print(f"pqr: {text}", file=sys.stderr))
     if sys.stdout is None:
         _fail("standard output is closed", 1, debug)
     if isinstance(sys.stdout, io.TextIOWrapper):  # escapes names that the terminal cannot show

@@ -91,18 +91,18 @@ def get(name: str, quiet: bool) -> None:
 @click.option(
     "--to",
     "form",
-    type=click.Choice(["libsvm", "cache"]),
+    type=options.Choice(["libsvm", "cache"]),
     default="libsvm",
     show_default=True,
     help="Format: libsvm text, or a cache of parsed rows, which pqr train reads faster.",
 )
-@click.option("-o", "--output", required=True, metavar="OUT", help="Where to write the rows.")
+@options.output("Where to write the rows.", required=True)
 @options.quiet
 @options.as_json
 def convert(name: str, form: str, output: str, quiet: bool, as_json: bool) -> None:
-    """Write the data set NAME, or the rows of a libsvm FILE, to OUT.
+    """Write the data set NAME, or the rows of a libsvm FILE, to the file of --output.
 
-    Names of features, if there are any, go to OUT.names, for pqr train --names.
+    Names of features, if there are any, go beside it, to FILE.names, for pqr train --names.
     """
     for path in (output, f"{output}.names"):
         check_writable(path)

@@ -119,7 +119,7 @@ def _compare(
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in CONTENDERS}
     for seed in range(repeats):
         for name, make in CONTENDERS.items():
-            title = f"round {seed + 1} of {repeats}, {name}"
+            title = f"{seed + 1}/{repeats} {name}"
             run = _run(make, title, seed, train, test, quiet)
             runs[name].append(run.figures())
     return run.learner, [{"model": name, **_summary(figures)} for name, figures in runs.items()]
@@ -141,9 +141,9 @@ def _run(make: Make, title: str, seed: int, train: str, test: str, quiet: bool) 
     """Trains and evaluates one model; its time includes reading and counting."""
     start = time.perf_counter()
     learner = make(train, seed)
-    training = _pass(learn, f"{title}: training", learner, train, quiet)
+    training = _pass(learn, f"{title}, training", learner, train, quiet)
     seconds = time.perf_counter() - start
-    held_out = _pass(evaluate, f"{title}: held-out rows", learner, test, quiet)
+    held_out = _pass(evaluate, f"{title}, held out", learner, test, quiet)
     return Run(learner, seconds, training, held_out)
 
 

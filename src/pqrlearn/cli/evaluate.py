@@ -6,40 +6,43 @@ from typing import Any
 
 import click
 
-from pqrlearn.cli import options, show
+from pqrlearn.cli import options, page, show
+from pqrlearn.cli.judging import inputs_for
 from pqrlearn.learners import load
 from pqrlearn.progressive import evaluate as run
 from pqrlearn.progressive import finite
-from pqrlearn.readers import read_inputs
 
 
-@click.command(short_help="Measure a model on rows with labels.")
-@options.model
+@click.command(cls=page.Command, short_help="Measure a model on rows with labels.")
+@options.model_file
 @options.files
 @options.reading
 @options.on_bad_row
+@options.bad_rows
+@page.config
 @options.quiet
 @options.as_json
 def evaluate(
-    model_path: str,
+    model_file: str,
     files: tuple[str, ...],
     on_bad_row: str,
+    bad_rows: str | None,
     quiet: bool,
     as_json: bool,
     **rest: Any,
 ) -> None:
     """Measure a model on FILEs with labels; it learns nothing from them."""
-    learner = load(model_path)
-    reading = options.known_reading(rest, learner)
-    inputs = read_inputs(files, reading, loss=learner.loss, on_bad_row=on_bad_row)
-    inputs.use_names(learner.names, learner.next_feature)
-    with show.progress("evaluating", inputs.fraction, quiet=quiet or as_json) as watch:
-        result = run(learner, inputs, watch, skip_refused=on_bad_row == "skip")
-    bad = inputs.bad_rows + len(result.refused)
-    show.note_bad_rows(bad, [*inputs.first_bad, *result.refused])
+    learner = load(model_file)
+    bad: dict[str, Any] = {"on_bad_row": on_bad_row, "bad_rows": bad_rows}
+    with inputs_for(learner, files, rest, labelled=True, **bad) as (inputs, refused):
+        with show.progress("evaluating", inputs.fraction, quiet=quiet or as_json) as watch:
+            result = run(learner, inputs, watch, skip_refused=on_bad_row == "skip")
+        refused += result.refused
+    skipped = inputs.bad_rows + len(refused)
+    show.note_bad_rows(skipped, [*inputs.first_bad, *refused])
     if as_json:
         figures = {**finite(result.figures), "seconds": result.seconds}
-        show.print_json({"model": learner.kind, **figures, "bad_rows": bad})
+        show.print_json({"model": learner.kind, **figures, "bad_rows": skipped})
     else:
         cells = [("rows", f"{result.rows:,}"), *show.figure_cells(result)]
         show.table("", ["", ""], cells, text_columns=2)

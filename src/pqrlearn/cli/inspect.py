@@ -11,11 +11,13 @@ from pqrlearn import modelfile
 from pqrlearn.cli import options, show
 from pqrlearn.cli.separate import print_separation
 from pqrlearn.learners import Auto, Learner, Mixture, load
+from pqrlearn.names import Names
 from pqrlearn.separation import KIND, Separation
 
 
 @click.command(short_help="Show a model's settings, sizes and strongest weights.")
-@click.argument("path", metavar="MODEL")
+@click.argument("path", type=click.Path(), required=False, metavar="FILE")
+@click.option("-m", "--model-file", type=click.Path(), metavar="FILE", help="The same as FILE.")
 @click.option(
     "--top",
     type=click.IntRange(min=0),
@@ -24,13 +26,37 @@ from pqrlearn.separation import KIND, Separation
     metavar="N",
     help="Number of strongest weights to show of each block.",
 )
+@click.option(
+    "--names",
+    "only_names",
+    is_flag=True,
+    help="Print the names of all features only: a number and a name per line, as train --names "
+    "takes them.",
+)
 @options.as_json
-def inspect(path: str, top: int, as_json: bool) -> None:
-    """Show the settings and sizes of a MODEL, and its strongest weights and pairs by name."""
-    if modelfile.kind_of(path) == KIND:
-        _inspect_separation(Separation.load(path), top, as_json)
+def inspect(
+    path: str | None, model_file: str | None, top: int, only_names: bool, as_json: bool
+) -> None:
+    """Show the settings and sizes of the model in FILE, and its strongest weights and pairs."""
+    if (path is None) == (model_file is None):
+        raise click.UsageError("give one FILE to inspect")
+    file = str(path or model_file)
+    separation = Separation.load(file) if modelfile.kind_of(file) == KIND else None
+    if only_names:
+        _print_names((separation or load(file)).names, as_json)
+    elif separation is not None:
+        _inspect_separation(separation, top, as_json)
     else:
-        _inspect_model(load(path), top, as_json)
+        _inspect_model(load(file), top, as_json)
+
+
+def _print_names(names: Names, as_json: bool) -> None:
+    numbers = names.arrays()[0].tolist()
+    if as_json:
+        show.print_json({"names": {str(names.name(number)): number for number in numbers}})
+        return
+    for number in numbers:
+        print(number, names.name(number))
 
 
 def _inspect_separation(separation: Separation, top: int, as_json: bool) -> None:
@@ -107,7 +133,7 @@ def _schema_lines(learner: Learner) -> list[tuple[str, str]]:
 
 def strongest(learner: Learner, block: str, top: int) -> list[tuple[list[str], float]]:
     """Names and values of the largest weights of a block, the largest first."""
-    features, weights = learner.strengths(block)
+    features, weights = learner._strengths(block)
     order = np.argsort(-np.abs(weights), kind="stable")[:top]
     return [
         ([learner.name_of(f) for f in np.atleast_1d(features[at]).tolist()], float(weights[at]))

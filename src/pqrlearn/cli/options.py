@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -51,7 +51,7 @@ class SampleRows(click.ParamType[int | None]):
     name = "rows"
 
     def convert(self, value: Any, param: Any, context: Any) -> int | None:
-        if value is None or value == "all":
+        if value is None or str(value).lower() == "all":
             return None
         if isinstance(value, int):
             return value
@@ -86,8 +86,10 @@ class Order(click.ParamType[int | str]):
     name = "order"
 
     def convert(self, value: Any, param: Any, context: Any) -> int | str:
-        if value == AUTO or isinstance(value, int):
-            return value  # type: ignore[no-any-return]
+        if str(value).lower() == AUTO:
+            return AUTO
+        if isinstance(value, int):
+            return value
         try:
             order = int(value)
         except ValueError:
@@ -103,8 +105,8 @@ class Scale(click.ParamType[float | str]):
     name = "scale"
 
     def convert(self, value: Any, param: Any, context: Any) -> float | str:
-        if value == "none" or isinstance(value, float):
-            return value  # type: ignore[no-any-return]
+        if str(value).lower() == "none":
+            return "none"
         try:
             return float(value)
         except ValueError:
@@ -126,15 +128,36 @@ class Tiers(click.ParamType[tuple[tuple[int, int], ...]]):
             self.fail(f"{value!r} is not a list of counts and ranks, as in 10:4,100:8")
 
 
-files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
-model = click.option(
-    "-m", "--model", "model_path", required=True, metavar="MODEL", help="Model of pqr train."
+class Choice(click.Choice[str]):
+    """One of some words, in any case."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        super().__init__(list(words), case_sensitive=False)
+
+
+files = click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
+model_file = click.option(
+    "-m",
+    "--model-file",
+    required=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="Model of pqr train.",
 )
+
+
+def output(help: str, *, required: bool = False) -> Callable[[F], F]:
+    """-o: where the result goes."""
+    return click.option(
+        "-o", "--output", type=click.Path(), metavar="FILE", required=required, help=help
+    )
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-quiet = click.option("--quiet", is_flag=True, help="Show no progress line.")
+quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 loss = click.option(
     "--loss",
-    type=click.Choice(list(LOSSES)),
+    type=Choice(LOSSES),
     help="logistic for clicks (labels 0/1 or -1/1; the default), squared for ratings, poisson for "
     "counts.",
 )
@@ -172,6 +195,7 @@ sample_rows = click.option(
 )
 names = click.option(
     "--names",
+    type=click.Path(),
     metavar="FILE",
     help="Names of numbered features: a file with an index and a name per line.",
 )
@@ -190,7 +214,7 @@ def optimizer(command: F) -> F:
     rates = [
         click.option(
             "--optimizer",
-            type=click.Choice([*OPTIMIZERS, *DESCENTS]),
+            type=Choice([*OPTIMIZERS, *DESCENTS]),
             help="ftrl is FTRL-Proximal (the default), ogd gradient descent, ftrl-general the "
             "paper's Algorithm 1; for fm: adagrad (the default) or sgd.",
         ),
@@ -211,7 +235,7 @@ def optimizer(command: F) -> F:
         ),
         click.option(
             "--schedule",
-            type=click.Choice(SCHEDULES),
+            type=Choice(SCHEDULES),
             help="ogd, sgd: fixed step size, or divided by √t at row t. Default: "
             f"{Ogd.schedule}, {Sgd.schedule}.",
         ),
@@ -274,7 +298,7 @@ block_rows = click.option(
 _TEXT_OPTIONS = [
     click.option(
         "--format",
-        type=click.Choice(list(FORMATS)),
+        type=Choice(FORMATS),
         help="Of the files. Default: told by the end of their names, or by their first bytes.",
     ),
     click.option(
@@ -284,13 +308,18 @@ _TEXT_OPTIONS = [
     click.option("--encoding", metavar="NAME", help="Of text. Default: utf-8."),
     click.option(
         "--other-columns",
-        type=click.Choice(["stop", "accept"]),
+        type=Choice(["stop", "accept"]),
         help="If a table lacks columns of the schema or has others: stop, or take those that "
         "lack as missing and ignore the others. Default: stop.",
     ),
 ]
 _CHOICES = [
-    click.option("--schema", metavar="FILE", help="What the columns are, from pqr schema."),
+    click.option(
+        "--schema",
+        type=click.Path(),
+        metavar="FILE",
+        help="What the columns are, from pqr schema.",
+    ),
     click.option("--label", metavar="NAME", help="The column to predict."),
     click.option("--positive", metavar="VALUE", help="The label that counts as 1."),
     click.option("--weight", metavar="NAME", help="The column that says how much a row counts."),
@@ -338,7 +367,7 @@ def schema(command: F) -> F:
 def take_reading(options: dict[str, Any]) -> Reading:
     """Removes what `reading` or `schema` have added to a command's options."""
     names = [
-        *("format", "columns", "delimiter", "encoding", "schema"),
+        *("format", "columns", "delimiter", "encoding", "schema", "carried"),
         *(field for field in Choices.__dataclass_fields__),
     ]
     given = {name: options.pop(name) for name in names if name in options}
@@ -353,8 +382,14 @@ def known_reading(options: dict[str, Any], learner: Learner) -> Reading:
 
 on_bad_row = click.option(
     "--on-bad-row",
-    type=click.Choice(["stop", "skip"]),
+    type=Choice(["stop", "skip"]),
     default="stop",
     show_default=True,
     help="Stop at the first bad row, or skip bad rows and report them.",
+)
+bad_rows = click.option(
+    "--bad-rows",
+    type=click.Path(),
+    metavar="FILE",
+    help="With --on-bad-row skip: write skipped rows to FILE.",
 )

@@ -6,16 +6,19 @@ from typing import Any
 
 import click
 
-from pqrlearn.cli import options, show
+from pqrlearn.cli import options, page, show
 from pqrlearn.errors import DataError
 from pqrlearn.files import check_writable
 from pqrlearn.readers import read_inputs
 
 
-@click.command(short_help="Say what the columns of a table are, in a file to edit.")
+@click.command(
+    cls=page.Command, short_help="Say what the columns of a table are, in a file to edit."
+)
 @options.files
-@click.option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")
+@options.output("Write to FILE instead of stdout.")
 @options.schema
+@page.config
 @options.as_json
 def schema(files: tuple[str, ...], output: str | None, as_json: bool, **rest: Any) -> None:
     """Guess from the first rows of FILEs what their columns are, and print that as TOML.

@@ -6,22 +6,23 @@ from typing import Any
 
 import click
 
-from pqrlearn.cli import options, show
+from pqrlearn.cli import options, page, show
 from pqrlearn.errors import DataError
 from pqrlearn.files import check_writable
 from pqrlearn.readers import read_inputs, read_names
 from pqrlearn.separation import Counts, Separation
 
 
-@click.command(short_help="Count features and save which are frequent.")
+@click.command(cls=page.Command, short_help="Count features and save which are frequent.")
 @options.files
-@click.option("-o", "--output", required=True, metavar="SEP", help="Where to save the separation.")
+@options.output("Where to save the separation.", required=True)
 @options.single_order
 @options.min_count
 @options.sample_rows
 @options.schema
 @options.names
 @options.on_bad_row
+@page.config
 @options.as_json
 def separate(
     files: tuple[str, ...],

@@ -1,22 +1,21 @@
-"""Output: a progress line on stderr, tables and JSON on stdout."""
+"""Output: tables and JSON on stdout, notes on stderr."""
 
 from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import IO, Any, Literal
+from collections.abc import Sequence
+from typing import IO, Any
 
+from pqrlearn.cli.progress import progress as progress
+from pqrlearn.cli.progress import steps as steps
+from pqrlearn.cli.progress import tally as tally
 from pqrlearn.errors import RowError
 from pqrlearn.learners import PQR, Auto, Learner, Mixture
-from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import Pass
 from pqrlearn.schema import Schema
 
 _SHOWN_COLUMNS = 60
-Fraction = Callable[[], float | None]
 
 
 def print_json(figures: dict[str, Any]) -> None:
@@ -70,100 +69,6 @@ def table(
     # Names may be long: outside a terminal nothing is cut.
     width = None if out.isatty() else 10_000
     Console(file=out, width=width, highlight=False).print(drawn, soft_wrap=False, crop=False)
-
-
-@contextmanager
-def progress(title: str, fraction: Fraction, *, quiet: bool) -> Iterator[Callable[[Metrics], None]]:
-    """A line with rows, rows/s, running loss and time left; only on a terminal."""
-    with _line(title, quiet=quiet) as line:
-        yield lambda metrics: line.show(metrics, fraction) if line else None
-
-
-@contextmanager
-def tally(
-    title: str, unit: Literal["rows", "MB"], *, quiet: bool
-) -> Iterator[Callable[[int, float | None], None]]:
-    """A line with the rows or bytes done, their rate, and the time left."""
-    with _line(title, quiet=quiet) as line:
-        yield lambda done, share: line.count(done, share, unit) if line else None
-
-
-@contextmanager
-def steps(title: str, *, quiet: bool) -> Iterator[Callable[[float, str], None]]:
-    """A line with the current step, the share of the work that is done, and the time left."""
-    with _line(title, quiet=quiet) as line:
-        yield lambda share, text: line.step(share, text) if line else None
-
-
-@contextmanager
-def _line(title: str, *, quiet: bool) -> Iterator[_Line | None]:
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    line = _Line(title)
-    try:
-        yield line
-    finally:
-        line.clear()
-
-
-class _Line:
-    """A progress line, redrawn at most ten times per second."""
-
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._start = self._drawn = time.monotonic()
-        self._share, self._text = 0.0, ""
-
-    def show(self, metrics: Metrics, fraction: Fraction) -> None:
-        if self._is_due():
-            state = metrics.progress()
-            loss = f"loss {state['loss']:.4f} (recent {state['recent']:.4f})"
-            self._draw(state["rows"], "rows", fraction(), loss)
-
-    def count(self, done: int, share: float | None, unit: Literal["rows", "MB"]) -> None:
-        if self._is_due():
-            self._draw(done / 1e6 if unit == "MB" else done, unit, share)
-
-    def step(self, share: float, text: str) -> None:
-        if share < self._share:  # a new piece of work
-            self._start = time.monotonic()
-        self._share = share
-        if self._is_due() or text != self._text:
-            self._text = text
-            self._write("  ".join([f"{self._title}: {text}", *self._left(share)]))
-
-    def clear(self) -> None:
-        self._write("")
-
-    def _is_due(self) -> bool:
-        now = time.monotonic()
-        if now - self._drawn < 0.1:
-            return False
-        self._drawn = now
-        return True
-
-    def _draw(self, done: float, unit: str, share: float | None, *more: str) -> None:
-        rate = done / (self._drawn - self._start)
-        parts = [f"{self._title}: {done:,.0f} {unit}", f"{rate:,.0f}/s", *more]
-        self._write("  ".join([*parts, *self._left(share)]))
-
-    def _left(self, share: float | None) -> list[str]:
-        seconds = self._drawn - self._start
-        return [f"{share:.0%}", f"{_clock(seconds / share - seconds)} left"] if share else []
-
-    def _write(self, text: str) -> None:
-        from shutil import get_terminal_size
-
-        width = get_terminal_size().columns - 1
-        sys.stderr.write("\r" + text[:width] + "\x1b[K")
-        sys.stderr.flush()
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(max(0, round(seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def figure_cells(result: Pass) -> list[tuple[str, str]]:

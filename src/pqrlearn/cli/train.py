@@ -11,27 +11,33 @@ from typing import Any
 import click
 
 from pqrlearn import hyper
-from pqrlearn.cli import options, show
+from pqrlearn.cli import options, page, show
+from pqrlearn.errors import PqrError
 from pqrlearn.learners import LEARNERS, PQR, Auto, Learner, Mixture
-from pqrlearn.progressive import OnBatch, Pass, finite, peak_memory
+from pqrlearn.progressive import OnBatch, Pass, finite, peak_memory, rate_name
 from pqrlearn.schema import Schema
 from pqrlearn.separation import Separation
 from pqrlearn.training import CHECKPOINT_ROWS, Monitor, TrainConfig, TrainResult
 from pqrlearn.training import train as run
 
 
-@click.command(short_help="Learn a model from files, one row at a time.")
+@click.command(cls=page.Command, short_help="Learn a model from files, one row at a time.")
 @options.files
-@click.option("-o", "--output", required=True, metavar="MODEL", help="Where to save the model.")
+@options.output("Where to save the model. Without it the run only measures.")
 @options.schema
 @click.option(
-    "--model", type=click.Choice(list(LEARNERS)), help="Default: auto, which needs no settings."
+    "--model", type=options.Choice(LEARNERS), help="Default: auto, which needs no settings."
 )
 @options.memory
 @options.loss
 @options.order
 @options.min_count
-@click.option("--separation", metavar="SEP", help="Use this separation of pqr separate.")
+@click.option(
+    "--separation",
+    type=click.Path(),
+    metavar="FILE",
+    help="Use this separation of pqr separate.",
+)
 @options.sample_rows
 @options.optimizer
 @options.embedding
@@ -52,12 +58,22 @@ from pqrlearn.training import train as run
     help="Number of passes over the files; figures are of the first pass. Default: 1.",
 )
 @click.option(
+    "--holdout",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="SHARE",
+    help="Do not learn the last rows, but measure the finished model on them, as in 0.1.",
+)
+@click.option(
     "--resume",
-    metavar="MODEL",
+    type=click.Path(),
+    metavar="FILE",
     help="Continue with this model and its settings; from a checkpoint, after its last row.",
 )
 @click.option(
-    "--checkpoint", metavar="FILE", help="Save the state of the run to FILE, for --resume."
+    "--checkpoint",
+    type=click.Path(),
+    metavar="FILE",
+    help="Save the state of the run to FILE, for --resume.",
 )
 @click.option(
     "--every",
@@ -66,9 +82,8 @@ from pqrlearn.training import train as run
     help=f"Rows from one checkpoint to the next. Default: {CHECKPOINT_ROWS:,}.",
 )
 @options.on_bad_row
-@click.option(
-    "--bad-rows", metavar="FILE", help="With --on-bad-row skip: write skipped rows to FILE."
-)
+@options.bad_rows
+@page.config
 @options.quiet
 @options.as_json
 def train(files: tuple[str, ...], quiet: bool, as_json: bool, **rest: Any) -> None:
@@ -81,13 +96,19 @@ def train(files: tuple[str, ...], quiet: bool, as_json: bool, **rest: Any) -> No
     """
     settings, reading = options.take_settings(rest), options.take_reading(rest)
     config = TrainConfig(inputs=files, settings=settings, reading=reading, **rest)
-    result = run(config, _Terminal(quiet=quiet or as_json))
+    try:
+        result = run(config, _Terminal(quiet=quiet or as_json))
+    except PqrError as error:
+        if config.resume is not None and error.case == ("unfit label",):
+            error.case = ("bad row",)  # the loss is the model's
+        raise
     _print_notes(result, as_json=as_json)
     if as_json:
-        show.print_json(_figures(result))
+        show.print_json({"output": config.output, **_figures(result)})
     elif result.first is not None:
-        cells = _cells(result, result.first, str(config.output))
-        show.table("", ["", ""], cells, text_columns=2)
+        cells = _cells(result, result.first)
+        saved = str(config.output) if config.output else "nothing: -o FILE saves the model"
+        show.table("", ["", ""], [*cells, ("saved as", saved)], text_columns=2)
 
 
 class _Terminal(Monitor):
@@ -124,16 +145,8 @@ def _print_notes(result: TrainResult, *, as_json: bool) -> None:
     show.note_bad_rows(result.bad_rows, result.first_bad)
     warning = result.first.worse_than_constant()
     if warning:
-        show.note(f"warning: {warning}{_smaller_rate(result)}")
-
-
-def _smaller_rate(result: TrainResult) -> str:
-    learner = result.learner
-    if isinstance(learner, Auto):
-        return ""
-    chosen = learner.learners[0] if isinstance(learner, Mixture) else learner
-    rate = "--alpha" if "alpha" in chosen.settings().get("optimizer", {}) else "--eta"
-    return f"; try a smaller {rate}"
+        rate = rate_name(result.learner)
+        show.note(f"warning: {warning}" + (f"; try a smaller --{rate}" if rate else ""))
 
 
 def _figures(result: TrainResult) -> dict[str, Any]:
@@ -155,6 +168,8 @@ def _figures(result: TrainResult) -> dict[str, Any]:
             "rows_per_second": first.rows_per_second,
             "bad_rows": result.bad_rows,
         }
+    if result.held_out is not None:
+        figures["held_out"] = finite(result.held_out.figures)
     if isinstance(learner, PQR):
         figures["order"] = learner.separation.order
     if isinstance(learner, Auto):
@@ -166,16 +181,19 @@ def _figures(result: TrainResult) -> dict[str, Any]:
     return figures
 
 
-def _cells(result: TrainResult, first: Pass, output: str) -> list[tuple[str, str]]:
+def _cells(result: TrainResult, first: Pass) -> list[tuple[str, str]]:
     """The same for people, as lines of a table."""
     learner, nonzeros = result.learner, result.learner.nonzeros()
     later = [(number, other) for number, other in result.passes.items() if other is not first]
     return [
         ("model", f"{learner.kind.upper()}, {learner.loss} loss"),
         *_model_cells(learner),
-        ("rows", f"{first.rows:,}"),
+        ("rows", f"{first.rows:,}{_held_out(result, 0)}"),
         ("seconds", f"{first.seconds:.2f}  ({first.rows_per_second:,.0f} rows/s)"),
-        *((f"progressive {name}", cell) for name, cell in show.figure_cells(first)),
+        *(
+            (f"progressive {name}", cell + _held_out(result, number))
+            for number, (name, cell) in enumerate(show.figure_cells(first), 1)
+        ),
         *(
             (f"pass {number}: {name}", cell)
             for number, other in later
@@ -184,8 +202,15 @@ def _cells(result: TrainResult, first: Pass, output: str) -> list[tuple[str, str
         ("non-zero weights", f"{sum(nonzeros.values()):,}"),
         *((f"  {block}", f"{count:,}") for block, count in nonzeros.items()),
         ("peak memory", show.megabytes(peak_memory())),
-        ("saved as", output),
     ]
+
+
+def _held_out(result: TrainResult, number: int) -> str:
+    """The figure of the rows that were held out, to stand beside that of the others."""
+    if result.held_out is None:
+        return ""
+    cells = [f"{result.held_out.rows:,}", *(cell for _, cell in show.figure_cells(result.held_out))]
+    return f"   held out: {cells[number]}"
 
 
 def _model_cells(learner: Learner) -> list[tuple[str, str]]:

@@ -10,17 +10,19 @@ from typing import Any
 import click
 
 from pqrlearn import tune as tuning
-from pqrlearn.cli import options, show
+from pqrlearn.cli import options, page, show
 from pqrlearn.errors import DataError
 from pqrlearn.learners import LEARNERS
 from pqrlearn.loss import loss_named
 
 
-@click.command(short_help="Find settings for a model on a validation part of the rows.")
+@click.command(
+    cls=page.Command, short_help="Find settings for a model on a validation part of the rows."
+)
 @options.files
 @click.option(
     "--model",
-    type=click.Choice([kind for kind in LEARNERS if kind != "auto"]),
+    type=options.Choice(kind for kind in LEARNERS if kind != "auto"),
     default="pqr",
     show_default=True,
     help="What to find settings for.",
@@ -74,6 +76,7 @@ from pqrlearn.loss import loss_named
     metavar="N",
     help="Trials that run at a time. Default: one per core.",
 )
+@page.config
 @options.quiet
 @options.as_json
 def tune(

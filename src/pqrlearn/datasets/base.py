@@ -11,6 +11,7 @@ from pqrlearn.datasets import store
 from pqrlearn.datasets.store import Download, OnProgress
 from pqrlearn.errors import DataError, PqrError
 from pqrlearn.files import file_digest
+from pqrlearn.loss import LossName
 from pqrlearn.names import Names
 from pqrlearn.readers import Inputs, Reader, Source, open_source
 from pqrlearn.rows import Batch
@@ -87,7 +88,7 @@ class DataSet:
 
     name: str
     title: str
-    loss: str
+    loss: LossName
     rows: int
     """Rows of the full data set, according to its publisher."""
     features: int | None

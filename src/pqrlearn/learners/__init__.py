@@ -41,7 +41,15 @@ _KINDS: dict[str, type[Learner]] = {**LEARNERS, Mixture.kind: Mixture}
 
 
 def load(path: str | os.PathLike[str]) -> Learner:
-    """The model saved at `path`, of any kind, ready to predict or to continue learning."""
+    """The model saved at `path`, of any kind, ready to predict or to continue learning.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     FM(rank=4).save(Path(folder, "clicks.pqr"))
+    ...     load(Path(folder, "clicks.pqr"))
+    FM(loss='logistic', rank=4, rows=0, nonzeros=0)
+    """
     kind, settings, tensors = modelfile.read(path)
     if kind not in _KINDS:
         raise NotAModel(f"{path}: a {kind} file, not a model written by pqr train")
@@ -49,7 +57,11 @@ def load(path: str | os.PathLike[str]) -> Learner:
 
 
 def from_bytes(data: bytes) -> Learner:
-    """The model that `to_bytes` wrote."""
+    """The model that `to_bytes` wrote.
+
+    >>> from_bytes(LR().to_bytes())
+    LR(loss='logistic', rows=0, nonzeros=0)
+    """
     kind, settings, tensors = modelfile.from_bytes(data)
     if kind not in _KINDS:
         raise NotAModel(f"<bytes>: a {kind} file, not a model")

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError
 from pqrlearn.hyper import check_whole
-from pqrlearn.learners.base import NativeLearner
-from pqrlearn.loss import check_loss
+from pqrlearn.learners.native import NativeLearner
+from pqrlearn.loss import LossName, check_loss
 
 EXPERTS: Final = (
     "bias",
@@ -64,7 +64,7 @@ class Auto(NativeLearner):
     blocks = ("bias", "linear", "pair", "shared")
     _model: _core.Auto
 
-    def __init__(self, loss: str = "logistic", *, memory: int | None = None) -> None:
+    def __init__(self, loss: LossName = "logistic", *, memory: int | None = None) -> None:
         self.loss = check_loss(loss)
         if self.loss == "poisson":
             raise HyperError(
@@ -81,20 +81,41 @@ class Auto(NativeLearner):
 
     # -- looking into -----------------------------------------------------------
 
+    def _size(self) -> dict[str, Any]:
+        return {"high": len(self.high)}
+
     def posterior(self) -> dict[str, float]:
-        """The share of each expert, by how well it has predicted so far."""
+        """The share of each expert, by how well it has predicted so far.
+
+        >>> Auto().posterior()["bias"]
+        0.125
+        """
         return dict(zip(EXPERTS, self._model.posterior(), strict=True))
 
     def regret(self) -> float:
-        """What its predictions have lost beyond the best expert's, in total; often negative."""
+        """What its predictions have lost beyond the best expert's, in total; often negative.
+
+        >>> Auto().regret()
+        0.0
+        """
         return self._model.regret
 
     def bound(self) -> float:
-        """What `regret` cannot exceed."""
+        """What `regret` cannot exceed.
+
+        >>> round(Auto().bound(), 2)
+        2.77
+        """
         return self._model.bound
 
     def summary(self) -> dict[str, Any]:
-        """What it has found out: shares, losses and sizes, as plain numbers."""
+        """What it has found out: shares, losses and sizes, as plain numbers.
+
+        >>> model = Auto()
+        >>> _ = model.learn_one({"site": "news"}, 1)
+        >>> model.summary()["features"], model.summary()["high"]
+        (1, 0)
+        """
         features, pairs = self._model.sizes()
         return {
             "posterior": self.posterior(),
@@ -109,7 +130,13 @@ class Auto(NativeLearner):
 
     @property
     def high(self) -> npt.NDArray[np.uint32]:
-        """The features that have risen, in the order in which they did."""
+        """The features that have risen, in the order in which they did.
+
+        >>> model = Auto()
+        >>> _ = model.learn_many([{"site": "news"}, {"site": "shop"}] * 50, [1, 0] * 50)
+        >>> sorted(map(model.name_of, model.high))
+        ['site=news', 'site=shop']
+        """
         high: npt.NDArray[np.uint32] = self._model.high()[0]
         return high
 
@@ -118,6 +145,12 @@ class Auto(NativeLearner):
 
         The experts' weights, added up as the mixture takes them: an approximation, because a
         mixture of probabilities is not linear.
+
+        >>> model = Auto()
+        >>> _ = model.learn_many([{"site": "news"}, {"site": "shop"}] * 50, [1, 0] * 50)
+        >>> features, weights = model.weights("linear")
+        >>> {model.name_of(f): w > 0 for f, w in zip(features, weights.tolist())}
+        {'site=news': True, 'site=shop': False}
         """
         if block not in self.blocks:
             raise KeyError(f"auto has no block {block!r}, only {', '.join(self.blocks)}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from operator import index
+from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +18,9 @@ from pqrlearn.frames import is_frame
 from pqrlearn.learners import frames
 from pqrlearn.learners.state import State
 from pqrlearn.loss import LossName
-from pqrlearn.rows import Batch, FloatArray
+from pqrlearn.rows import Batch, Features, FloatArray, Numbers, RowsLike, as_numbers
 from pqrlearn.schema import Schema
 from pqrlearn.separation import add_names, name_tensors, names_from
-
-Features = dict[Any, Any]
-"""One row as a dict: a string value is the feature `key=value`, a number is the feature `key` with
-that value (an integer key is an index), None is absent."""
-
-RowsLike = Any
-"""A Batch, a frame (whatever speaks the Arrow C stream: pandas, polars, pyarrow, DuckDB, ...), a
-NumPy array, a SciPy CSR matrix, or a sequence of dicts."""
 
 
 class Learner(ABC):
@@ -44,6 +37,8 @@ class Learner(ABC):
     """If it was loaded from a checkpoint: how far that run had come."""
     run: Any = None
     """What the run of `pqrlearn.train` showed: a Pass."""
+    held_out: Any = None
+    """What the finished model showed on the rows that `pqrlearn.train` held out: a Pass."""
     _schema: Schema | None = None
     _records: Any = None
 
@@ -52,6 +47,13 @@ class Learner(ABC):
         """What the columns are of the tables it learns from; saved with the model.
 
         Dicts are then rows of such a table: the schema says what their values are.
+
+        >>> from pqrlearn import LR, Column, Schema
+        >>> model = LR()
+        >>> model.schema = Schema((Column("user", "category"),))
+        >>> _ = model.learn_one({"user": 17}, 1)
+        >>> model.name_of(0)
+        'user=17'
         """
         return self._schema
 
@@ -63,11 +65,22 @@ class Learner(ABC):
 
     @abstractmethod
     def learn_one(self, x: Features, y: float, weight: float = 1.0) -> float:
-        """Predicts `x`, then learns its label `y`; returns the prediction."""
+        """Predicts `x`, then learns its label `y`; returns the prediction.
+
+        >>> from pqrlearn import LR
+        >>> model = LR()
+        >>> model.learn_one({"site": "news", "hour": "9"}, 1)
+        0.5
+        """
 
     @abstractmethod
     def margin_one(self, x: Features) -> float:
-        """The raw score of one row."""
+        """The raw score of one row; its prediction is link(margin).
+
+        >>> from pqrlearn import LR
+        >>> LR().margin_one({"site": "news"})
+        0.0
+        """
 
     def learn_margins(self, batch: Batch) -> FloatArray:
         """Like `learn_many`, but returns margins.
@@ -75,6 +88,10 @@ class Learner(ABC):
         Labels and weights are checked before the first row is learned. A row whose values are too
         large raises RefusedRow after the rows before it have been learned. New names of the batch
         are added to the model's, including those of rows with weight 0, so that numbers are unique.
+
+        >>> from pqrlearn import LR, Batch
+        >>> LR().learn_margins(Batch.from_rows([([3], [1.0])], labels=[1])).tolist()
+        [0.0]
         """
         if batch.new_names is not None:
             try:
@@ -87,19 +104,37 @@ class Learner(ABC):
     @abstractmethod
     def _learn_batch(self, batch: Batch) -> FloatArray: ...
 
-    def prepared(self, batch: Batch) -> Batch:
+    def _prepared(self, batch: Batch) -> Batch:
         """The same rows, prepared as far as possible without the model's state; thread-safe."""
         return batch
 
     @abstractmethod
-    def batch_margins(self, batch: Batch) -> FloatArray:
+    def _batch_margins(self, batch: Batch) -> FloatArray:
         """`margin_many` for a Batch."""
 
     def predict_one(self, x: Features) -> float:
+        """A click probability, a rating or a mean count, by the loss.
+
+        >>> from pqrlearn import LR
+        >>> model = LR()
+        >>> _ = model.learn_one({"site": "news"}, 1)
+        >>> model.predict_one({"site": "news"}) > 0.5
+        True
+        """
         return float(self._linked(np.array([self.margin_one(x)]))[0])
 
-    def learn_many(self, X: RowsLike, y: Any = None, weights: Any = None) -> FloatArray:
-        """`learn_one` for each row; returns the predictions made before each was learned."""
+    def learn_many(
+        self, X: RowsLike, y: Numbers | None = None, weights: Numbers | None = None
+    ) -> FloatArray:
+        """`learn_one` for each row; returns the predictions made before each was learned.
+
+        Labels and weights may come with a Batch, or as columns of a frame that the schema names.
+
+        >>> from pqrlearn import LR
+        >>> model = LR()
+        >>> model.learn_many([{"site": "news"}, {"site": "shop"}], [1, 0]).round(2).tolist()
+        [0.5, 0.51]
+        """
         if _are_dicts(X):
             return self._learn_dicts(X, y, weights)
         if is_frame(X):
@@ -107,20 +142,31 @@ class Learner(ABC):
         return self._linked(self.learn_margins(as_batch(X, y, weights)))
 
     def predict_many(self, X: RowsLike) -> FloatArray:
+        """`predict_one` for each row.
+
+        >>> from pqrlearn import LR
+        >>> LR("squared").predict_many([{"site": "news"}, {"site": "shop"}]).tolist()
+        [0.0, 0.0]
+        """
         if _are_dicts(X) or is_frame(X):
             return self._linked(self.margin_many(X))
         return self._batch_predictions(as_batch(X))
 
     def _batch_predictions(self, batch: Batch) -> FloatArray:
-        return self._linked(self.batch_margins(batch))
+        return self._linked(self._batch_margins(batch))
 
     def margin_many(self, X: RowsLike) -> FloatArray:
-        """The raw scores; the predictions are link(margin)."""
+        """The raw scores; the predictions are link(margin).
+
+        >>> from pqrlearn import LR
+        >>> LR().margin_many([{"site": "news"}]).tolist()
+        [0.0]
+        """
         if _are_dicts(X):
             return _each(X, self.margin_one)
         if is_frame(X):
             return frames.predict_frame(self, X)
-        return self.batch_margins(as_batch(X))
+        return self._batch_margins(as_batch(X))
 
     def _linked(self, margins: FloatArray) -> FloatArray:
         """Turns margins into predictions in place."""
@@ -128,8 +174,8 @@ class Learner(ABC):
         return margins
 
     def _learn_dicts(self, X: Sequence[Features], y: Any, weights: Any) -> FloatArray:
-        labels = np.zeros(0) if y is None else np.asarray(y, dtype=np.float64)
-        amounts = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
+        labels = np.zeros(0) if y is None else as_numbers("labels", y)
+        amounts = np.ones(len(X)) if weights is None else as_numbers("weights", weights)
         if len(labels) != len(X) or len(amounts) != len(X):
             raise RowError("labels and weights must have one entry per row")
         try:
@@ -141,23 +187,65 @@ class Learner(ABC):
 
     # -- inspecting -------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        nonzeros = sum(self.nonzeros().values())
+        about = {"loss": self.loss, **self._size(), "rows": self.rows, "nonzeros": nonzeros}
+        shown = ", ".join(f"{name}={value!r}" for name, value in about.items())
+        return f"{type(self).__name__}({shown})"
+
+    def _size(self) -> dict[str, Any]:
+        """What `repr` shows beside loss, rows and weights: the order, the rank, what rose."""
+        return {}
+
     @property
     @abstractmethod
     def rows(self) -> int:
-        """How many rows it has learned."""
+        """How many rows it has learned.
+
+        >>> from pqrlearn import LR
+        >>> LR().rows
+        0
+        """
 
     @property
     @abstractmethod
     def names(self) -> _core.Names:
-        """The names of its features."""
+        """The names of its features.
+
+        >>> from pqrlearn import LR
+        >>> model = LR()
+        >>> _ = model.learn_one({"site": "news"}, 1)
+        >>> model.names.name(0), model.names.find("site=news")
+        ('site=news', 0)
+        """
 
     @property
     @abstractmethod
     def next_feature(self) -> int:
-        """One more than the largest index of a feature that it has learned."""
+        """One more than the largest index of a feature that it has learned.
+
+        >>> from pqrlearn import LR
+        >>> model = LR()
+        >>> _ = model.learn_one({7: 1.0}, 1)
+        >>> model.next_feature
+        8
+        """
 
     def use_names(self, names: _core.Names) -> None:
-        """Sets the names of features, copied. To be called before learning."""
+        """Sets the names of features, copied. To be called before learning.
+
+        >>> from pqrlearn import LR
+        >>> first, second = LR(), LR()
+        >>> _ = first.learn_one({"site": "news"}, 1)
+        >>> second.use_names(first.names)
+        >>> second.name_of(0)
+        'site=news'
+        """
+        if not isinstance(names, _core.Names):
+            raise TypeError(
+                "names must be those of a model, a separation or a reader, "
+                f"not {type(names).__name__}"
+            )
         self._share_names(names.copy())
 
     @abstractmethod
@@ -166,25 +254,53 @@ class Learner(ABC):
 
     @abstractmethod
     def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
-        """The features of each coordinate of a block, and its weight."""
+        """The features of each coordinate of a block, and its weight.
+
+        >>> from pqrlearn import LR
+        >>> model = LR()
+        >>> _ = model.learn_one({"site": "news"}, 1)
+        >>> features, weights = model.weights("linear")
+        >>> [model.name_of(feature) for feature in features], weights > 0
+        (['site=news'], array([ True]))
+        """
 
     def nonzeros(self) -> dict[str, int]:
-        """How many weights of each block are not zero."""
+        """How many weights of each block are not zero.
+
+        >>> from pqrlearn import LR
+        >>> model = LR()
+        >>> _ = model.learn_one({"site": "news", "hour": "9"}, 1)
+        >>> model.nonzeros()
+        {'bias': 1, 'linear': 2}
+        """
         return {block: int(np.count_nonzero(self.weights(block)[1])) for block in self.blocks}
 
-    def strengths(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
+    def _strengths(
+        self, block: str
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
         """The features of a block and one number for each, for display."""
         return self.weights(block)
 
     def name_of(self, feature: int) -> str:
-        """The name of a feature, or its number if it has none."""
-        return self.names.name(feature) or str(feature)
+        """The name of a feature, or its number if it has none.
+
+        >>> from pqrlearn import LR
+        >>> LR().name_of(7)
+        '7'
+        """
+        number = index(feature)
+        return (self.names.name(number) if 0 <= number < 2**32 else None) or str(number)
 
     # -- saving -----------------------------------------------------------------
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Everything but the tensors that a loaded model needs to continue exactly."""
+        """Everything but the tensors that a loaded model needs to continue exactly.
+
+        >>> from pqrlearn import LR
+        >>> LR(alpha=0.2).settings()["optimizer"]["alpha"]
+        0.2
+        """
 
     @abstractmethod
     def _tensors(self) -> modelfile.Tensors: ...
@@ -218,7 +334,12 @@ class Learner(ABC):
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """The Learner with this state; HyperError if its parts are inconsistent."""
+        """The Learner with this state; HyperError if its parts are inconsistent.
+
+        >>> from pqrlearn import LR
+        >>> LR.from_state(LR("squared").state()).loss
+        'squared'
+        """
         if state.kind != cls.kind:
             raise HyperError(f"a state of {state.kind}, not of {cls.kind}")
         settings = dict(state.settings)
@@ -234,6 +355,14 @@ class Learner(ABC):
         """Writes the model to `path`, atomically.
 
         With the `progress` of a run the file is a checkpoint.
+
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from pqrlearn import LR, load
+        >>> with TemporaryDirectory() as folder:
+        ...     LR("squared").save(Path(folder, "ratings.pqr"))
+        ...     load(Path(folder, "ratings.pqr"))
+        LR(loss='squared', rows=0, nonzeros=0)
         """
         with self._paused():
             settings = self._all_settings() | ({} if progress is None else {"progress": progress})
@@ -242,6 +371,12 @@ class Learner(ABC):
             modelfile.write(path, self.kind, settings, tensors, in_parts)
 
     def to_bytes(self) -> bytes:
+        """What `save` writes; equal models are equal bytes.
+
+        >>> from pqrlearn import LR
+        >>> LR().to_bytes() == LR().to_bytes()
+        True
+        """
         state = self.state()
         return modelfile.to_bytes(
             state.kind, state.settings, state.arrays | name_tensors(state.names)
@@ -257,11 +392,26 @@ class Learner(ABC):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The model saved at `path`, ready to continue learning with its settings."""
+        """The model saved at `path`, ready to continue learning with its settings.
+
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from pqrlearn import LR
+        >>> with TemporaryDirectory() as folder:
+        ...     LR().save(Path(folder, "clicks.pqr"))
+        ...     LR.load(Path(folder, "clicks.pqr"))
+        LR(loss='logistic', rows=0, nonzeros=0)
+        """
         return cls._from_parts(str(path), *modelfile.read(path))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
+        """The inverse of `to_bytes`.
+
+        >>> from pqrlearn import LR
+        >>> LR.from_bytes(LR("squared").to_bytes()).loss
+        'squared'
+        """
         return cls._from_parts("<bytes>", *modelfile.from_bytes(data))
 
     @classmethod
@@ -289,96 +439,12 @@ class Learner(ABC):
         return self.__copy__()
 
 
-class NativeLearner(Learner):
-    """A Learner whose loop is native.
-
-    One thread may learn while others predict, save or copy: they see the model between two rows,
-    never in the middle of one. Learning waits while the model is saved or copied.
-    """
-
-    _model: Any
-    """The native model; all kinds have the same interface."""
-
-    @contextmanager
-    def _paused(self) -> Iterator[None]:
-        self._model.hold()
-        try:
-            yield
-        finally:
-            self._model.release()
-
-    def learn_one(self, x: Features, y: float, weight: float = 1.0) -> float:
-        if self._schema is not None:
-            return frames.learn_record(self, x, y, weight)
-        try:
-            prediction: float = self._model.learn_dict(x, y, weight)
-            return prediction
-        except ValueError as error:
-            raise RowError(_without_row(error)) from None
-
-    def predict_one(self, x: Features) -> float:
-        if self._schema is not None:
-            return super().predict_one(x)
-        try:
-            prediction: float = self._model.predict_dict(x)
-            return prediction
-        except ValueError as error:
-            raise RowError(_without_row(error)) from None
-
-    def margin_one(self, x: Features) -> float:
-        if self._schema is not None:
-            return frames.record_margin(self, x)
-        try:
-            margin: float = self._model.margin_dict(x)
-            return margin
-        except ValueError as error:
-            raise RowError(_without_row(error)) from None
-
-    def batch_margins(self, batch: Batch) -> FloatArray:
-        margins = self._model.margin(batch.indptr, batch.indices, batch.values)
-        return _complete(margins, batch)
-
-    def _batch_predictions(self, batch: Batch) -> FloatArray:
-        predictions: FloatArray = self._model.predict(batch.indptr, batch.indices, batch.values)
-        complete = len(predictions) == len(batch)  # otherwise computing margins raises the error
-        return predictions if complete else super()._batch_predictions(batch)
-
-    def _learn_batch(self, batch: Batch) -> FloatArray:
-        try:
-            margins = self._learned(batch)
-        except ValueError as error:
-            raise _located(error, batch) from None
-        return _complete(margins, batch)
-
-    def _learned(self, batch: Batch) -> FloatArray:
-        margins: FloatArray = self._model.learn(
-            batch.indptr, batch.indices, batch.values, batch.labels, batch.weights
-        )
-        return margins
-
-    @property
-    def rows(self) -> int:
-        return int(self._model.rows)
-
-    @property
-    def names(self) -> _core.Names:
-        names: _core.Names = self._model.names
-        return names
-
-    @property
-    def next_feature(self) -> int:
-        return int(self._model.next_feature)
-
-    def _share_names(self, names: _core.Names) -> None:
-        self._model.names = names
-
-
-def as_batch(X: RowsLike, y: Any = None, weights: Any = None) -> Batch:
+def as_batch(X: Any, y: Any = None, weights: Any = None) -> Batch:
     if isinstance(X, Batch):
         if y is None and weights is None:
             return X
-        labels = X.labels if y is None else np.array(y, dtype=np.float64)
-        amounts = X.weights if weights is None else np.array(weights, dtype=np.float32)
+        labels = X.labels if y is None else as_numbers("labels", y)
+        amounts = X.weights if weights is None else as_numbers("weights", weights, np.float32)
         return Batch._owned(
             X.indptr, X.indices, X.values, labels, amounts, X.lines, X.source, X.new_names
         )
@@ -390,7 +456,7 @@ def as_batch(X: RowsLike, y: Any = None, weights: Any = None) -> Batch:
     )
 
 
-def _are_dicts(X: RowsLike) -> bool:
+def _are_dicts(X: object) -> TypeGuard[Sequence[Features]]:
     return isinstance(X, Sequence) and not isinstance(X, str | bytes)
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from pqrlearn import _core, modelfile
 from pqrlearn.hyper import NuclearBall, ball_from
 from pqrlearn.learners.convex import SpectralLearner
+from pqrlearn.loss import LossName
 
 _DEFAULT = NuclearBall()
 
@@ -31,14 +32,20 @@ class CCFM(SpectralLearner):
     blocks = ("bias", "linear", "pair", "square")
     _augmented = True
 
-    def __init__(self, loss: str = "logistic", ball: NuclearBall = _DEFAULT) -> None:
+    def __init__(self, loss: LossName = "logistic", ball: NuclearBall = _DEFAULT) -> None:
         super().__init__(loss, ball)
 
     def _learn_linear(self, features: list[int], values: list[float], slope: float) -> None:
         """Nothing to do: the linear part is in the matrix."""
 
     def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
-        """The features of each coordinate of a block, and its weight in the margin."""
+        """The features of each coordinate of a block, and its weight in the margin.
+
+        >>> model = CCFM(ball=NuclearBall(block_rows=1))
+        >>> _ = model.learn_one({"user": "ann", "film": "alien"}, 1)
+        >>> model.weights("square")[0].tolist()
+        [0, 1]
+        """
         self._check_block(block)
         if block == "pair":
             return self._pair_weights()

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError
-from pqrlearn.hyper import Ftrl, NuclearBall, ball_from, optimizer_from
+from pqrlearn.hyper import (
+    Ftrl,
+    FtrlRates,
+    NuclearBall,
+    Optimizer,
+    ball_from,
+    optimizer_from,
+    with_rates,
+)
 from pqrlearn.learners.convex import SpectralLearner
+from pqrlearn.loss import LossName
 
 _BALL = NuclearBall()
 _OPTIMIZER = Ftrl()
@@ -38,8 +47,9 @@ def weight_of(z: float, root: float, rates: Ftrl, l1: float) -> float:
 class CFM(SpectralLearner):
     """A linear model, plus pairs whose matrix stays in a nuclear-norm ball.
 
-    The margin is b + w'x + Σ_{i<j} A_ij x_i x_j. FTRL-Proximal (`optimizer`) learns b and w at
-    every row, conditional gradient steps learn A every `ball.block_rows` rows.
+    The margin is b + w'x + Σ_{i<j} A_ij x_i x_j. FTRL-Proximal (`optimizer`, or its rates `alpha`,
+    `beta`, `l1` and `l2`) learns b and w at every row, conditional gradient steps learn A every
+    `ball.block_rows` rows.
 
     >>> model = CFM("squared", ball=NuclearBall(block_rows=1))
     >>> for _ in range(100):
@@ -55,12 +65,14 @@ class CFM(SpectralLearner):
 
     def __init__(
         self,
-        loss: str = "logistic",
-        optimizer: Ftrl = _OPTIMIZER,
+        loss: LossName = "logistic",
+        optimizer: Optimizer | None = None,
         ball: NuclearBall = _BALL,
         *,
         bias: bool = True,
+        **rates: Unpack[FtrlRates],
     ) -> None:
+        optimizer = with_rates("CFM", optimizer, _OPTIMIZER, rates)
         if not isinstance(optimizer, Ftrl):
             raise HyperError(f"optimizer={optimizer!r} must be a Ftrl")
         super().__init__(loss, ball)
@@ -86,7 +98,13 @@ class CFM(SpectralLearner):
             self._linear[feature] = step(slot, slope * value, rates, rates.l1)
 
     def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
-        """The features of each coordinate of a block, and its weight."""
+        """The features of each coordinate of a block, and its weight.
+
+        >>> model = CFM(ball=NuclearBall(block_rows=1))
+        >>> _ = model.learn_one({"user": "ann", "film": "alien"}, 1)
+        >>> model.weights("pair")[0].tolist()
+        [[0, 1]]
+        """
         self._check_block(block)
         if block == "pair":
             return self._pair_weights()

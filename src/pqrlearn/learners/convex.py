@@ -15,7 +15,7 @@ from pqrlearn.hyper import NuclearBall, check_whole
 from pqrlearn.learners.base import _complete, _located
 from pqrlearn.learners.numbered import NumberedLearner
 from pqrlearn.learners.spectral import Entries, IntArray, Spectrum
-from pqrlearn.loss import check_loss, loss_named
+from pqrlearn.loss import LossName, check_loss, loss_named
 from pqrlearn.rows import Batch, FloatArray
 
 LARGEST = 1e200
@@ -34,7 +34,7 @@ class SpectralLearner(NumberedLearner):
     _augmented: ClassVar[bool]
     """Whether position 0 is a coordinate that is always 1, and squares have weights."""
 
-    def __init__(self, loss: str, ball: NuclearBall) -> None:
+    def __init__(self, loss: LossName, ball: NuclearBall) -> None:
         super().__init__()
         if not isinstance(ball, NuclearBall):
             raise HyperError(f"ball={ball!r} must be a NuclearBall")
@@ -58,7 +58,7 @@ class SpectralLearner(NumberedLearner):
 
     # -- learning and predicting ------------------------------------------------
 
-    def batch_margins(self, batch: Batch) -> FloatArray:
+    def _batch_margins(self, batch: Batch) -> FloatArray:
         margins = np.empty(len(batch))
         for start in range(0, len(batch), _PREDICT_ROWS):
             stop = min(start + _PREDICT_ROWS, len(batch))
@@ -173,8 +173,18 @@ class SpectralLearner(NumberedLearner):
 
     @property
     def features(self) -> npt.NDArray[np.uint32]:
-        """All features learned, in the order in which they first were."""
+        """All features learned, in the order in which they first were.
+
+        >>> from pqrlearn import CFM
+        >>> model = CFM()
+        >>> _ = model.learn_many([{"user": "ben"}, {"user": "ann"}], [1, 0])
+        >>> [model.name_of(feature) for feature in model.features]
+        ['user=ben', 'user=ann']
+        """
         return np.array(list(self._positions), dtype=np.uint32)
+
+    def _size(self) -> dict[str, Any]:
+        return {"radius": self.ball.radius}
 
     def _check_block(self, block: str) -> None:
         if block not in self.blocks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,15 @@ from pqrlearn.hyper import (
     INIT,
     TIERS,
     Ftrl,
+    FtrlRates,
     Optimizer,
     check_rate,
     check_tiers,
     optimizer_from,
+    with_rates,
 )
 from pqrlearn.learners.embedded import Coordinates, Embedded
+from pqrlearn.loss import LossName
 
 _BETA = 1.0
 
@@ -29,10 +32,11 @@ _BETA = 1.0
 class DiFacto(Embedded):
     """DiFacto (Li et al.): frequent features have more factors, rare ones none.
 
-    Linear weights learn by FTRL-Proximal (`optimizer`), factors by AdaGrad (`factor_eta`,
-    `factor_l2`). `tiers` are pairs of a number of learned rows and the number of factors from there
-    on; the product of two vectors ends with the shorter one. The factors of a feature count only
-    while its linear weight is not zero, which l1 controls. A feature never learned is ignored.
+    Linear weights learn by FTRL-Proximal (`optimizer`, or its rates `alpha`, `beta`, `l1` and
+    `l2`), factors by AdaGrad (`factor_eta`, `factor_l2`). `tiers` are pairs of a number of learned
+    rows and the number of factors from there on; the product of two vectors ends with the shorter
+    one. The factors of a feature count only while its linear weight is not zero, which l1 controls.
+    A feature never learned is ignored.
 
     >>> model = DiFacto(tiers=[(2, 4), (20, 8)])
     >>> for _ in range(50):
@@ -47,8 +51,8 @@ class DiFacto(Embedded):
 
     def __init__(
         self,
-        loss: str = "logistic",
-        optimizer: Optimizer = DIFACTO_FTRL,
+        loss: LossName = "logistic",
+        optimizer: Optimizer | None = None,
         *,
         tiers: Iterable[tuple[int, int]] = TIERS,
         factor_eta: float = FACTOR_ETA,
@@ -56,7 +60,9 @@ class DiFacto(Embedded):
         seed: int = 0,
         init: float = INIT,
         bias: bool = True,
+        **rates: Unpack[FtrlRates],
     ) -> None:
+        optimizer = with_rates("DiFacto", optimizer, DIFACTO_FTRL, rates)
         if not isinstance(optimizer, Ftrl):
             raise HyperError(f"optimizer={optimizer!r} must be a Ftrl")
         super().__init__(loss, seed, init, bias)
@@ -76,6 +82,9 @@ class DiFacto(Embedded):
 
     def _bias_weight(self) -> float:
         return float(self._model.bias_weight)
+
+    def _size(self) -> dict[str, Any]:
+        return {"tiers": self.tiers}
 
     def _linear(self) -> Coordinates:
         features, _, slots, _, _ = self._model.state()

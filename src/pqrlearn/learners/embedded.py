@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
 from pqrlearn.hyper import MAX_SEED, check_number, check_rate, check_whole
-from pqrlearn.learners.base import NativeLearner
-from pqrlearn.loss import check_loss
+from pqrlearn.learners.native import NativeLearner
+from pqrlearn.loss import LossName, check_loss
 
 _NO_FEATURES = np.zeros(0, np.uint32)
 
@@ -22,7 +22,7 @@ class Embedded(NativeLearner):
 
     blocks = ("bias", "linear", "factor")
 
-    def __init__(self, loss: str, seed: int, init: float, bias: bool) -> None:
+    def __init__(self, loss: LossName, seed: int, init: float, bias: bool) -> None:
         self.loss = check_loss(loss)
         self.seed = check_whole("seed", seed, least=0, most=MAX_SEED)
         self.init = check_rate("init", init, above=0)
@@ -32,6 +32,12 @@ class Embedded(NativeLearner):
         """The features of each coordinate of a block, and its weight.
 
         The key of a factor is its feature and its component. The bias has none.
+
+        >>> from pqrlearn import FM
+        >>> model = FM(rank=2)
+        >>> _ = model.learn_one({"site": "news"}, 1)
+        >>> model.weights("factor")[0].tolist()
+        [[0, 0], [0, 1]]
         """
         if block not in self.blocks:
             raise KeyError(f"{self.kind} has no block {block!r}, only {', '.join(self.blocks)}")
@@ -44,7 +50,7 @@ class Embedded(NativeLearner):
         keys = np.column_stack([np.repeat(features, ranks), components.astype(np.uint32)])
         return keys, values
 
-    def strengths(self, block: str) -> Coordinates:
+    def _strengths(self, block: str) -> Coordinates:
         """As `weights`, with one number for all factors of a feature: their Euclidean norm."""
         if block != "factor":
             return self.weights(block)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,14 @@ from pqrlearn.hyper import (
     RANK,
     AdaGrad,
     Descent,
+    DescentRates,
     Optimizer,
     check_whole,
     optimizer_from,
+    with_rates,
 )
 from pqrlearn.learners.embedded import Coordinates, Embedded
+from pqrlearn.loss import LossName
 
 _DEFAULT = AdaGrad()
 
@@ -29,9 +32,10 @@ class FM(Embedded):
 
     `rank` is their length. They start uniform in [-init, init], by a hash of the seed, the feature
     and the component; a feature never learned keeps these and has no linear weight. A large l1
-    brings all factors to zero, and zero is absorbing: FM then stays an LR.
+    brings all factors to zero, and zero is absorbing: FM then stays an LR. `eta` and the others are
+    the rates of AdaGrad, the default; another optimizer is given as `optimizer`, with its rates.
 
-    >>> model = FM(rank=4)
+    >>> model = FM(rank=4, eta=0.2)
     >>> for _ in range(50):
     ...     _ = model.learn_one({"site": "1fbe", "hour": "14"}, 1)
     ...     _ = model.learn_one({"site": "85f7", "hour": "14"}, 0)
@@ -44,14 +48,16 @@ class FM(Embedded):
 
     def __init__(
         self,
-        loss: str = "logistic",
-        optimizer: Optimizer = _DEFAULT,
+        loss: LossName = "logistic",
+        optimizer: Optimizer | None = None,
         *,
         rank: int = RANK,
         seed: int = 0,
         init: float = INIT,
         bias: bool = True,
+        **rates: Unpack[DescentRates],
     ) -> None:
+        optimizer = with_rates("FM", optimizer, _DEFAULT, rates)
         if not isinstance(optimizer, Descent):
             raise HyperError(f"optimizer={optimizer!r} must be an AdaGrad or Sgd")
         super().__init__(loss, seed, init, bias)
@@ -67,6 +73,9 @@ class FM(Embedded):
             optimizer.decays,
             optimizer.rates(),
         )
+
+    def _size(self) -> dict[str, Any]:
+        return {"rank": self.rank}
 
     def _linear(self) -> Coordinates:
         features, slots, _, _ = self._model.state()

@@ -15,7 +15,7 @@ from pqrlearn.guess import Choices, guess
 from pqrlearn.loss import loss_named
 from pqrlearn.names import Names
 from pqrlearn.records import Records
-from pqrlearn.rows import Batch, FloatArray
+from pqrlearn.rows import Batch, FloatArray, as_numbers, not_a_number
 from pqrlearn.schema import Schema
 
 if TYPE_CHECKING:
@@ -46,8 +46,9 @@ def _targets(learner: Learner, frame: Frame, y: Any, weights: Any) -> tuple[Any,
         if learner.schema is None or learner.schema.label is None:
             raise RowError("there are no labels: give y, or a schema with a label")
         return None
-    labels = np.array(y, np.float64)
-    amounts = np.ones(len(labels), np.float32) if weights is None else np.array(weights, np.float32)
+    labels, amounts = as_numbers("labels", y), np.ones(np.shape(y), np.float32)
+    if weights is not None:
+        amounts = as_numbers("weights", weights, np.float32)
     rows = len(labels) if frame.table is None else frame.table.num_rows
     if not len(labels) == len(amounts) == rows:
         raise RowError("labels and weights must have one entry per row")
@@ -94,7 +95,7 @@ def _good(encoder: Encoder, table: Any, start: int) -> tuple[Any, Any, Any]:
 
 def predict_frame(learner: Learner, X: Any) -> FloatArray:
     """Margins. Names that the learner does not have are numbered, and forgotten."""
-    return _joined(learner.batch_margins, unlabelled(learner, X))
+    return _joined(learner._batch_margins, unlabelled(learner, X))
 
 
 def unlabelled(learner: Learner, X: Any) -> Iterator[tuple[int, Batch]]:
@@ -147,6 +148,8 @@ def _joined(margins_of: Any, batches: Iterator[tuple[int, Batch]]) -> FloatArray
 
 def learn_record(learner: Learner, x: Any, y: float, weight: float) -> float:
     """The prediction of a row that the schema describes, before it is learned."""
+    if error := not_a_number(y, weight):
+        raise error
     try:
         _core.check_targets(learner.loss, np.array([y], np.float64), np.array([weight], np.float32))
     except ValueError as error:
@@ -158,7 +161,7 @@ def learn_record(learner: Learner, x: Any, y: float, weight: float) -> float:
 
 def record_margin(learner: Learner, x: Any) -> float:
     batch = _records(learner).batch(x, learner.names, fresh_names(learner))
-    return float(learner.batch_margins(batch)[0])
+    return float(learner._batch_margins(batch)[0])
 
 
 def _records(learner: Learner) -> Records:

@@ -74,25 +74,42 @@ class Mixture(NumberedLearner):
             if stop < len(run) or done == len(batch):
                 return _complete(np.concatenate(mixed), batch)
 
-    def batch_margins(self, batch: Batch) -> FloatArray:
-        margins = np.stack([_each_row(learner.batch_margins, batch) for learner in self.learners])
+    def _batch_margins(self, batch: Batch) -> FloatArray:
+        margins = np.stack([_each_row(learner._batch_margins, batch) for learner in self.learners])
         return _complete(self._bayes.mixed(margins[:, : _predicted(margins)]), batch)
 
     # -- inspecting -------------------------------------------------------------
 
+    def _size(self) -> dict[str, Any]:
+        return {"learners": list(self.learners)}
+
     def posterior(self) -> list[float]:
-        """The posterior probability of each learner, in order."""
+        """The posterior probability of each learner, in order.
+
+        >>> from pqrlearn import LR
+        >>> Mixture([LR(), LR(alpha=0.2)]).posterior()
+        [0.5, 0.5]
+        """
         return [float(share) for share in self._bayes.posterior()]
 
     def regret(self) -> float:
         """The total loss of its predictions minus that of the best learner; often negative.
 
         With the squared loss, in units of (prediction - label)².
+
+        >>> from pqrlearn import LR
+        >>> Mixture([LR(), LR(alpha=0.2)]).regret()
+        0.0
         """
         return self._bayes.regret()
 
     def bound(self) -> float:
-        """The upper bound of `regret`, up to rounding."""
+        """The upper bound of `regret`, up to rounding.
+
+        >>> from pqrlearn import LR
+        >>> round(Mixture([LR(), LR(alpha=0.2)]).bound(), 2)
+        0.69
+        """
         return self._bayes.bound()
 
     @property
@@ -113,6 +130,12 @@ class Mixture(NumberedLearner):
 
         The sum of the learners' weights times their posteriors: with the logistic loss an
         approximation, because a mixture of probabilities is not linear.
+
+        >>> from pqrlearn import LR
+        >>> model = Mixture([LR(), LR(alpha=0.2)])
+        >>> _ = model.learn_one({"site": "news"}, 1)
+        >>> model.weights("linear")[0].tolist()
+        [0]
         """
         if block not in self.blocks:
             raise KeyError(

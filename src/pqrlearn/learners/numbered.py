@@ -5,8 +5,8 @@ from __future__ import annotations
 from pqrlearn import _core
 from pqrlearn.errors import RowError
 from pqrlearn.learners import frames
-from pqrlearn.learners.base import Features, Learner, _without_row
-from pqrlearn.rows import Batch
+from pqrlearn.learners.base import Learner, _without_row
+from pqrlearn.rows import Batch, Features, plain_error
 
 
 class NumberedLearner(Learner):
@@ -23,6 +23,8 @@ class NumberedLearner(Learner):
             margins = self._learn_batch(Batch._unchecked(*row))
         except ValueError as error:
             raise RowError(_without_row(error)) from None
+        except TypeError as error:
+            raise plain_error(error, x, y, weight) from None
         if row[4][0] > 0:
             self._reader.keep()
         return float(self._linked(margins)[0])
@@ -32,9 +34,11 @@ class NumberedLearner(Learner):
             return frames.record_margin(self, x)
         try:
             row = Batch._unchecked(*self._reader.read(x, self.next_feature))
-            return float(self.batch_margins(row)[0])
+            return float(self._batch_margins(row)[0])
         except ValueError as error:
             raise RowError(_without_row(error)) from None
+        except TypeError as error:
+            raise plain_error(error, x) from None
 
     @property
     def names(self) -> _core.Names:

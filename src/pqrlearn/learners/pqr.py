@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +20,17 @@ from pqrlearn.errors import HyperError
 from pqrlearn.hyper import (
     INTERACTION_SCALE,
     Ftrl,
+    FtrlRates,
     LinearOptimizer,
     Optimizer,
     check_interaction_scale,
     check_number,
     check_whole,
     optimizer_from,
+    with_rates,
 )
-from pqrlearn.learners.base import NativeLearner
-from pqrlearn.loss import check_loss
+from pqrlearn.learners.native import NativeLearner
+from pqrlearn.loss import LossName, check_loss
 from pqrlearn.readers import prefetch
 from pqrlearn.rows import Batch, FloatArray
 from pqrlearn.separation import Separation
@@ -72,9 +74,13 @@ class _Linear(NativeLearner):
         """The features of each coordinate of a block, and its weight.
 
         A pair has two features, the bias none. The feature of a shared weight is the high one.
+
+        >>> model = QR()
+        >>> _ = model.learn_one({"site": "a", "ad": "x"}, 1)
+        >>> model.weights("pair")[0].tolist(), model.name_of(0), model.name_of(1)
+        ([[0, 1]], 'ad=x', 'site=a')
         """
-        if block not in self.blocks:
-            raise KeyError(f"{self.kind} has no block {block!r}, only {', '.join(self.blocks)}")
+        self._check_block(block)
         if block == "bias":
             return _NOTHING_HIGH, np.array([self._model.bias_weight])
         if block == "pair":
@@ -89,9 +95,24 @@ class _Linear(NativeLearner):
         features = keys if block == "linear" else self._model.high()[keys]
         return features, self._model.weights(block, slots)
 
+    def _check_block(self, block: str) -> None:
+        if block not in self.blocks:
+            raise KeyError(f"{self.kind} has no block {block!r}, only {', '.join(self.blocks)}")
+
     def weights_of(self, block: str, slots: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The weights of slots, as in `state`, for any block but the bias."""
-        return self._model.weights(block, np.ascontiguousarray(slots, np.float32))
+        """The weights of slots, as in `state`, for any block but the bias.
+
+        >>> model = LR()
+        >>> _ = model.learn_one({"site": "a"}, 1)
+        >>> weights = model.weights_of("linear", model.state().arrays["linear.slots"])
+        >>> weights.tolist() == model.weights("linear")[1].tolist()
+        True
+        """
+        self._check_block(block)
+        state = np.ascontiguousarray(slots, np.float32)
+        if state.ndim != 2:
+            raise ValueError(f"slots must be an array with two dimensions, not {state.ndim}")
+        return self._model.weights(block, state)
 
     def slots_of(
         self, block: str, weights: npt.ArrayLike, n: npt.ArrayLike
@@ -105,13 +126,18 @@ class _Linear(NativeLearner):
         >>> model.weights_of("linear", slots).tolist()
         [0.5, -0.25]
         """
-        target = np.ascontiguousarray(weights, np.float32)
+        self._check_block(block)
+        target = np.atleast_1d(np.ascontiguousarray(weights, np.float32))
         sums = np.broadcast_to(np.asarray(n, np.float32), target.shape)
         return self._model.slots(block, target, np.ascontiguousarray(sums))
 
     def bias_slot_of(self, weight: float, n: float) -> npt.NDArray[np.float64]:
-        """The same for the bias, which is stored in double precision."""
-        return np.array(self._model.bias_slot(weight, n))
+        """The same for the bias, which is stored in double precision.
+
+        >>> LR().bias_slot_of(0.5, n=4.0).shape
+        (2,)
+        """
+        return np.array(self._model.bias_slot(float(weight), float(n)))
 
     def nonzeros(self) -> dict[str, int]:
         blocks = [block for block in self.blocks if block != "bias"]
@@ -203,7 +229,10 @@ def _pairs_in_parts(model: _core.Model, counts: npt.NDArray[np.uint32]) -> model
 class LR(_Linear):
     """Linear regression (loss "squared") or logistic regression (loss "logistic").
 
-    >>> model = LR()
+    `alpha`, `beta`, `l1` and `l2` are the rates of FTRL-Proximal (see Ftrl), the default; another
+    optimizer is given as `optimizer`, with its rates.
+
+    >>> model = LR(alpha=0.2)
     >>> for _ in range(50):
     ...     _ = model.learn_one({"site": "1fbe", "hour": "14"}, 1)
     ...     _ = model.learn_one({"site": "85f7", "hour": "14"}, 0)
@@ -215,9 +244,15 @@ class LR(_Linear):
     blocks = ("bias", "linear")
 
     def __init__(
-        self, loss: str = "logistic", optimizer: Optimizer = _DEFAULT, *, bias: bool = True
+        self,
+        loss: LossName = "logistic",
+        optimizer: Optimizer | None = None,
+        *,
+        bias: bool = True,
+        **rates: Unpack[FtrlRates],
     ) -> None:
-        super().__init__(_core.Separation(_NOTHING_HIGH), loss, optimizer, None, bias)
+        chosen = with_rates("LR", optimizer, _DEFAULT, rates)
+        super().__init__(_core.Separation(_NOTHING_HIGH), loss, chosen, None, bias)
 
     @classmethod
     def _restored(
@@ -227,7 +262,7 @@ class LR(_Linear):
         return model._restore(settings, tensors, names)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _SplitBatch(Batch):
     """Rows whose high features are known: row r is number `first` + r of the splits."""
 
@@ -236,7 +271,7 @@ class _SplitBatch(Batch):
     first: int = 0
 
     def part(self, start: int, stop: int) -> Batch:
-        columns = super().part(start, stop).columns()
+        columns = super().part(start, stop)._columns()
         return _SplitBatch._unchecked(*columns, self.splits, self.split_by, self.first + start)
 
 
@@ -244,13 +279,16 @@ class PQR(_Linear):
     """Projective quadratic regression: weights for pairs of frequent features.
 
     `separation` says which features are high. `interaction_scale=None` does not scale interactions
-    (the paper); a factor f multiplies those of a row by f / √(their number).
+    (the paper); a factor f multiplies those of a row by f / √(their number). `alpha`, `beta`, `l1`
+    and `l2` are the rates of FTRL-Proximal (see Ftrl), the default; another optimizer is given as
+    `optimizer`, with its rates.
 
     >>> rows = [{"site": "a", "ad": "x"}, {"site": "b", "ad": "x"}, {"site": "a", "ad": "y"}]
-    >>> separation = Separation.top_k(rows, order=2)
-    >>> model = PQR(separation)
+    >>> model = PQR(Separation.top_k(rows, order=2), alpha=0.05)
     >>> model.learn_one({"site": "a", "ad": "x"}, 1)
     0.5
+    >>> model
+    PQR(loss='logistic', order=2, rows=1, nonzeros=4)
     >>> round(model.predict_one({"site": "a", "ad": "x"}), 2) > 0.5
     True
     """
@@ -261,18 +299,17 @@ class PQR(_Linear):
     def __init__(
         self,
         separation: Separation | None = None,
-        loss: str = "logistic",
-        optimizer: Optimizer = _DEFAULT,
+        loss: LossName = "logistic",
+        optimizer: Optimizer | None = None,
         *,
         interaction_scale: float | None = INTERACTION_SCALE,
         bias: bool = True,
+        **rates: Unpack[FtrlRates],
     ) -> None:
-        if not isinstance(separation, Separation):
-            raise HyperError(
-                "PQR needs a Separation, which says which features are frequent; for example "
-                "PQR(Separation.top_k(rows, order=1000))"
-            )
-        self._set_up(separation, loss, optimizer, interaction_scale, bias, separation.names.copy())
+        if not isinstance(separation, Separation) or "order" in rates:
+            raise _no_separation(rates.get("order"))
+        chosen = with_rates("PQR", optimizer, _DEFAULT, rates)
+        self._set_up(separation, loss, chosen, interaction_scale, bias, separation.names.copy())
         self.schema = separation.schema
 
     def _set_up(
@@ -288,14 +325,17 @@ class PQR(_Linear):
         self.separation = separation
         self._model.names = names
 
-    def prepared(self, batch: Batch) -> Batch:
+    def _prepared(self, batch: Batch) -> Batch:
         if self.separation.order == 0:
             return batch
         by = self.separation.snapshot
         if isinstance(batch, _SplitBatch) and batch.split_by is by:
             return batch
         splits = by.split(batch.indptr, batch.indices, batch.values)
-        return _SplitBatch._unchecked(*batch.columns(), splits, by)
+        return _SplitBatch._unchecked(*batch._columns(), splits, by)
+
+    def _size(self) -> dict[str, Any]:
+        return {"order": self.separation.order}
 
     def _learned(self, batch: Batch) -> FloatArray:
         if not isinstance(batch, _SplitBatch) or batch.split_by is not self.separation.snapshot:
@@ -333,10 +373,24 @@ class PQR(_Linear):
         return model._restore(settings, tensors, names)
 
 
+def _no_separation(order: object) -> HyperError:
+    counted = "rows" if order is None else f"rows, order={order!r}"
+    return HyperError(
+        "PQR needs a Separation, which says which features are frequent: count some rows first, "
+        f"PQR(Separation.top_k({counted})), or take Auto(), which needs nothing counted"
+    )
+
+
 class QR(_Linear):
     """Full quadratic regression, for few features: a weight for every pair and every square.
 
-    Features are high as soon as they are learned; one never learned is ignored.
+    Features are high as soon as they are learned; one never learned is ignored. `alpha`, `beta`,
+    `l1` and `l2` are the rates of FTRL-Proximal (see Ftrl), the default.
+
+    >>> model = QR("squared", alpha=0.5)
+    >>> _ = model.learn_one({"width": 2.0, "height": 3.0}, 6)
+    >>> model.nonzeros()
+    {'bias': 1, 'linear': 2, 'pair': 1, 'square': 2}
     """
 
     kind = "qr"
@@ -345,14 +399,16 @@ class QR(_Linear):
 
     def __init__(
         self,
-        loss: str = "logistic",
-        optimizer: Optimizer = _DEFAULT,
+        loss: LossName = "logistic",
+        optimizer: Optimizer | None = None,
         *,
         interaction_scale: float | None = INTERACTION_SCALE,
         bias: bool = True,
         high: npt.NDArray[np.uint32] = _NOTHING_HIGH,
+        **rates: Unpack[FtrlRates],
     ) -> None:
-        super().__init__(_core.Separation(high), loss, optimizer, interaction_scale, bias)
+        chosen = with_rates("QR", optimizer, _DEFAULT, rates)
+        super().__init__(_core.Separation(high), loss, chosen, interaction_scale, bias)
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"interaction_scale": self.interaction_scale}

@@ -15,6 +15,10 @@ class State:
 
     `settings` are those of the model file, `arrays` its tensors (docs/modelfile.md) without the
     names. `weights_of` and `slots_of` of the model convert between slots and weights.
+
+    >>> from pqrlearn import LR
+    >>> LR().state().kind
+    'lr'
     """
 
     kind: str

@@ -29,6 +29,7 @@ import numpy as np
 from pqrlearn.batch import Minimum, Problem, expanded, minimise, problem_of
 from pqrlearn.hyper import INTERACTION_SCALE, Ftrl, FtrlGeneral, Ogd, Optimizer, check_rate
 from pqrlearn.learners import PQR
+from pqrlearn.loss import LossName
 from pqrlearn.paper.tables import Table
 from pqrlearn.paper.work import OnStep, silent
 from pqrlearn.plots import Line, Panel
@@ -47,7 +48,7 @@ class Game:
     """What all optimizers have in common: the model, its loss, and the ball."""
 
     separation: Separation
-    loss: str
+    loss: LossName
     radius: float
     interaction_scale: float | None = INTERACTION_SCALE
 
@@ -75,7 +76,7 @@ class RegretConfig:
     interaction_scale: float | None = INTERACTION_SCALE
     tolerance: float = TOLERANCE
 
-    def game(self, batch: Batch, loss: str) -> Game:
+    def game(self, batch: Batch, loss: LossName) -> Game:
         separation = Counts.of(batch).separate(order=self.order)
         return Game(separation, loss, self.radius, self.interaction_scale)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pqrlearn import datasets
 from pqrlearn.datasets.clicks import ClickStream
-from pqrlearn.loss import loss_named
+from pqrlearn.loss import LossName, loss_named
 from pqrlearn.metrics import Metrics
 from pqrlearn.rows import Batch, FloatArray
 
@@ -25,7 +25,7 @@ class Rows:
     """Rows in memory, and their description."""
 
     batch: Batch
-    loss: str
+    loss: LossName
     note: str
     sample: bool
     digest: str

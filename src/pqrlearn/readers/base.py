@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from typing import IO, ClassVar, Final
+from typing import IO, ClassVar, Final, Literal
 
 from pqrlearn.errors import DataError, HyperError, RowError
 from pqrlearn.files import file_digest
@@ -19,6 +19,7 @@ KEPT_ERRORS: Final = 10
 """How many bad rows are described; the others are only counted."""
 
 AnyPath = str | os.PathLike[str]
+OnBadRow = Literal["stop", "skip"]
 
 
 class Reader(ABC):

@@ -69,9 +69,15 @@ class CsvReader(TableReader):
                     line += text.count(b"\n", 0, layout.header_bytes)
                     text = text[layout.header_bytes :]
                 if b'"' in text:
-                    yield from self._quoted(source.name, text, chunks, layout)
-                    return
-                if text:
+                    table = self._closed(text, layout) if source.size is None else None
+                    if table is None:
+                        yield from self._quoted(source.name, text, chunks, layout)
+                        return
+                    first = self._pieces_rows + 1
+                    self._pieces_rows += table.num_rows
+                    rows = np.arange(first, first + table.num_rows)
+                    yield from _cut(table, rows, f"{source.name}:row", None)
+                elif text:
                     for piece in self._lines(source.name, text, layout, line):
                         self._pieces_rows += len(piece.lines)
                         yield piece
@@ -173,6 +179,22 @@ class CsvReader(TableReader):
             raise error
 
     # -- quotes ------------------------------------------------------------------
+
+    def _closed(self, text: bytes, layout: _Layout) -> Any:
+        """A chunk of a stream in which all quotes are closed, or None if there is more to it.
+
+        It is read at once: whoever sent it may be waiting for an answer.
+        """
+        import pyarrow as pa
+
+        bad: list[Any] = []
+        if text.count(b'"') % 2:
+            return None
+        with suppress(pa.ArrowInvalid, UnicodeDecodeError):
+            check_text(text)
+            table = _parsed(text, layout, self.wanted(layout.names), bad, quoted=True)
+            return None if bad else table
+        return None
 
     def _quoted(self, name: str, text: bytes, chunks: Any, layout: _Layout) -> Iterator[Piece]:
         """All that is left, where a row may be several lines; rows are counted from here on."""
@@ -288,11 +310,13 @@ def _options(layout: _Layout, wanted: list[str], bad: list[Any], *, quoted: bool
     return [read, parse, convert]
 
 
-def _parsed(text: bytes, layout: _Layout, wanted: list[str], bad: list[Any]) -> Any:
+def _parsed(
+    text: bytes, layout: _Layout, wanted: list[str], bad: list[Any], *, quoted: bool = False
+) -> Any:
     import pyarrow as pa
     from pyarrow.csv import read_csv
 
-    options = _options(layout, wanted, bad, quoted=False)
+    options = _options(layout, wanted, bad, quoted=quoted)
     return read_csv(pa.BufferReader(text), *options)
 
 

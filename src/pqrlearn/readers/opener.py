@@ -7,11 +7,14 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Literal, cast
+
+import numpy.typing as npt
 
 from pqrlearn.errors import DataError, HyperError
 from pqrlearn.frames import is_frame
 from pqrlearn.guess import Choices, guess
+from pqrlearn.loss import LossName
 from pqrlearn.readers.arrow import (
     ARROW_MAGIC,
     PARQUET_MAGIC,
@@ -19,7 +22,7 @@ from pqrlearn.readers.arrow import (
     ArrowReader,
     ParquetReader,
 )
-from pqrlearn.readers.base import AnyPath, Reader
+from pqrlearn.readers.base import AnyPath, OnBadRow, Reader
 from pqrlearn.readers.cache import CacheReader, looks_like_a_cache
 from pqrlearn.readers.csv import CsvReader
 from pqrlearn.readers.frame import FrameReader
@@ -29,8 +32,10 @@ from pqrlearn.readers.libsvm import LibsvmReader
 from pqrlearn.readers.source import is_file
 from pqrlearn.readers.tables import TableOptions, TableReader
 from pqrlearn.readers.vw import VwReader
+from pqrlearn.rows import ArrowStream
 from pqrlearn.schema import Schema
 
+FormatName = Literal["arrow", "cache", "csv", "jsonl", "libsvm", "parquet", "tsv", "vw"]
 FORMATS: Final[dict[str, type[Reader]]] = {
     "arrow": ArrowReader,
     "cache": CacheReader,
@@ -77,6 +82,8 @@ def open_reader(
         options["table"] = table
     if not issubclass(kind, TableReader) and table.schema and table.schema.columns:
         raise HyperError(f"{os.fspath(path)}: schemas belong to tables; this format has none")
+    if not issubclass(kind, TableReader) and table.carried is not None:
+        raise HyperError(f"{os.fspath(path)}: no column {table.carried!r}: this format has none")
     reader: Reader = kind(path, **options)
     return reader
 
@@ -147,7 +154,8 @@ class Reading:
     """How inputs are read; what is not given is told by the inputs.
 
     `choices` help to guess the schema, if none is given. `accept` takes tables that lack columns of
-    the schema or have others. `columns` are the names of those of text without a header.
+    the schema or have others. `columns` are the names of those of text without a header; the cells
+    of `carried` travel with the rows.
     """
 
     format: str | None = None
@@ -157,6 +165,7 @@ class Reading:
     columns: tuple[str, ...] = ()
     delimiter: str | None = None
     encoding: str = "utf-8"
+    carried: str | None = None
 
     @staticmethod
     def of(**given: Any) -> Reading:
@@ -172,17 +181,18 @@ class Reading:
         return Reading(**{"choices": Choices(**known), **own})
 
     def table(self, *, labelled: bool) -> TableOptions:
-        text = {"columns": tuple(self.columns), "delimiter": self.delimiter}
-        return TableOptions(self.schema, labelled, self.accept, encoding=self.encoding, **text)  # type: ignore[arg-type]
+        text: dict[str, Any] = {"columns": tuple(self.columns), "delimiter": self.delimiter}
+        text |= {"encoding": self.encoding, "carried": self.carried}
+        return TableOptions(self.schema, labelled, self.accept, **text)
 
 
 def read(
-    paths: Any,
+    paths: AnyPath | ArrowStream | npt.NDArray[Any] | Iterable[AnyPath | ArrowStream],
     *,
     schema: Schema | AnyPath | None = None,
-    loss: str | None = None,
-    format: str | None = None,
-    on_bad_row: str = "stop",
+    loss: LossName | None = None,
+    format: FormatName | None = None,
+    on_bad_row: OnBadRow = "stop",
     labelled: bool = True,
     **reading: Any,
 ) -> Inputs:
@@ -210,7 +220,8 @@ def read(
     ...     [batch.labels.tolist() for batch in rows], rows.bad_rows, rows.names.name(1)
     ([[1.0, 0.0]], 1, 'site=sport')
     """
-    given = [paths] if isinstance(paths, str | os.PathLike) or is_frame(paths) else list(paths)
+    one = isinstance(paths, str | os.PathLike) or is_frame(paths)
+    given: list[Any] = [paths] if one else list(cast("Iterable[Any]", paths))
     how = Reading.of(schema=schema, format=format, **reading)
     return read_inputs(given, how, loss=loss, on_bad_row=on_bad_row, labelled=labelled)
 

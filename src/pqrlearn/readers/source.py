@@ -200,9 +200,12 @@ class _Raw:
         self._head = b""
 
     def peek(self, size: int) -> bytes:
-        """The first `size` bytes, fewer only at the end: a pipe may deliver them one by one."""
+        """The first `size` bytes, fewer only at the end or of text: a pipe may deliver them one by
+        one, and the next line may wait for an answer to this one."""
         buffer = bytearray(size)
-        while count := self._fill(memoryview(buffer)[len(self._head) :]):
+        while b"\n" not in self._head and (
+            count := self._fill(memoryview(buffer)[len(self._head) :])
+        ):
             self._head += buffer[len(self._head) : len(self._head) + count]
         return self._head
 

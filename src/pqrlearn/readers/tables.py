@@ -19,7 +19,7 @@ from pqrlearn.guess import SAMPLE_BYTES, SAMPLE_ROWS
 from pqrlearn.loss import ANY_NUMBER, loss_named
 from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, Reader
 from pqrlearn.readers.source import Source, is_stream, open_source
-from pqrlearn.rows import Batch
+from pqrlearn.rows import Batch, Tagged
 from pqrlearn.schema import Schema
 
 
@@ -37,6 +37,8 @@ class TableOptions:
     columns: tuple[str, ...] = ()
     delimiter: str | None = None
     encoding: str = "utf-8"
+    carried: str | None = None
+    """A column whose cells travel with the rows, as they are: see `rows.Tagged`."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,8 @@ class TableReader(Reader):
         schema = self.schema
         if schema is None:
             return list(names)
-        return [n for n in names if n not in schema or schema[n].kind != "ignored"]
+        ignored = {column.name for column in schema.columns if column.kind == "ignored"}
+        return [n for n in names if n not in ignored or n == self.table.carried]
 
     def _read(self) -> Generator[Batch, None, None]:
         encoder = self._encoder()
@@ -152,7 +155,7 @@ class TableReader(Reader):
 
     def _batches(self, encoder: Encoder, piece: Piece) -> Iterator[Batch]:
         try:
-            encoder.check(piece.table.schema.names)
+            encoder.check(self._known(piece.table.schema.names))
             columns, labels, weights, bad = encoder.encode(piece.table)
             if bad:
                 good = self._without(piece, bad)
@@ -162,13 +165,27 @@ class TableReader(Reader):
                     raise self.first_bad[0]
                 return
             where: Any = {"lines": piece.lines, "source": piece.source}
-            yield encoder.numbered(columns, labels, weights, self.names, **where)
+            batch = encoder.numbered(columns, labels, weights, self.names, **where)
+            yield batch if self.table.carried is None else self._tagged(batch, piece)
         except RowError:
             raise
         except DataError as error:
             located = DataError(f"{piece.source}: {error}")
             located.case = error.case
             raise located from None
+
+    def _known(self, names: Sequence[str]) -> Sequence[str]:
+        """The columns to be checked: the one that is carried need not be in the schema."""
+        carried, schema = self.table.carried, self.schema
+        if carried is None or (schema is not None and carried in schema):
+            return names
+        return [name for name in names if name != carried]
+
+    def _tagged(self, batch: Batch, piece: Piece) -> Batch:
+        carried, names = self.table.carried, piece.table.schema.names
+        if carried not in names:
+            raise DataError(f"there is no column {carried!r} to be the id, only {', '.join(names)}")
+        return Tagged._unchecked(*batch._columns(), piece.table.column(carried).to_pylist())
 
     def _without(self, piece: Piece, bad: Sequence[Bad]) -> Piece:
         """The rows before the first bad one, or all that are good; notes the others."""

@@ -111,7 +111,7 @@ class Estimator(Params, BaseEstimator):
         check_is_fitted(self, "models_")
         X = rows.checked(self, X, reset=False)
         found = [
-            np.column_stack([model.batch_margins(batch) for model in self.models_])
+            np.column_stack([model.margin_many(batch) for model in self.models_])
             for _, batch in rows.batches(self, self.models_[0], X)
         ]
         return np.concatenate(found)

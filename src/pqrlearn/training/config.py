@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from pqrlearn.errors import SettingsConflict
+from pqrlearn.errors import HyperError, SettingsConflict
 from pqrlearn.files import check_writable
-from pqrlearn.hyper import SAMPLE_ROWS, Settings, check_whole
+from pqrlearn.hyper import SAMPLE_ROWS, Settings, check_number, check_whole
 from pqrlearn.learners import PQR, Auto, check_settings
 from pqrlearn.learners.build import unused
 from pqrlearn.learners.mixture import check_mixable
@@ -44,6 +44,8 @@ class TrainConfig:
     resume: AnyPath | None = None
 
     passes: int | None = None
+    holdout: float | None = None
+    """The share of the rows, the last ones, that the finished model is judged on."""
     checkpoint: AnyPath | None = None
     every: int | None = None
     output: AnyPath | None
@@ -56,6 +58,8 @@ class TrainConfig:
                 check_whole(name, value, least=1)
         if self.bad_rows is not None and self.on_bad_row != "skip":
             raise SettingsConflict("{bad_rows} needs {on_bad_row} skip")
+        if self.holdout is not None:
+            self._check_holdout(self.holdout)
         if self.every is not None and self.checkpoint is None:
             raise SettingsConflict("{every} needs {checkpoint}")
         if self.resume is None:
@@ -82,6 +86,12 @@ class TrainConfig:
             raise SettingsConflict(
                 "{loss} poisson needs another {model}, such as pqr or lr: auto has no bound there"
             )
+
+    def _check_holdout(self, share: float) -> None:
+        if not 0 < check_number("holdout", share) < 1:
+            raise HyperError(f"holdout={share!r} must be between 0 and 1")
+        if self.checkpoint is not None:
+            raise SettingsConflict("{holdout} needs a run without {checkpoint}")
 
     def _check_separation(self) -> None:
         for name in ("order", "min_count", "separation"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +14,10 @@ from pqrlearn.errors import SettingsConflict
 from pqrlearn.guess import Choices
 from pqrlearn.learners import PQR, Learner, Mixture, load, make, settings_of
 from pqrlearn.loss import LossName, check_loss
-from pqrlearn.readers import AnyPath, Inputs, Reading, at_most, read_inputs, read_names
+from pqrlearn.readers import AnyPath, Inputs, Reader, Reading, at_most, read_inputs, read_names
 from pqrlearn.separation import Counts, Separation, name_tensors
 from pqrlearn.training.config import TrainConfig
+from pqrlearn.training.holdout import HoldOut
 
 OnCounted = Callable[[Separation, float], None]
 """Called with each separation of a new model and the seconds that counting took."""
@@ -102,10 +103,26 @@ def _count(config: TrainConfig, inputs: Inputs, loss: str) -> Counts:
         if inputs.schema is not None:
             reading = replace(reading, schema=inputs.schema, choices=Choices())
         readers = _read(config, reading, loss, on_bad_row="skip").readers
-        return Counts.of_readers(readers, config.sample_rows)
+        return Counts.of_readers(_learned(readers, config.holdout), config.sample_rows)
     head = inputs.head(config.sample_rows)
-    rows = head if config.sample_rows is None else at_most(head, config.sample_rows)
-    return Counts.of(rows, inputs.schema)
+    most = sum(map(len, head))
+    if config.holdout is not None:
+        most = HoldOut(config.holdout).learned_of(most)
+    if config.sample_rows is not None:
+        most = min(most, config.sample_rows)
+    return Counts.of(at_most(head, most), inputs.schema)
+
+
+def _learned(readers: Sequence[Reader], holdout: float | None) -> list[Reader]:
+    """The inputs without the share of them, at the end, that is held out."""
+    if holdout is None:
+        return list(readers)
+    left, found = (1 - holdout) * sum(reader.size for reader in readers), []
+    for reader in readers:
+        if left >= 1:
+            found.append(reader if reader.size <= left else reader.part(0, int(left)))
+        left -= reader.size
+    return found
 
 
 def _separations(config: TrainConfig, counts: Counts) -> list[Separation]:

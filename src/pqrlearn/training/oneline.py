@@ -3,40 +3,50 @@
 from __future__ import annotations
 
 import os
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any, Literal, cast
+
+import numpy.typing as npt
 
 from pqrlearn.errors import HyperError
 from pqrlearn.frames import is_frame
 from pqrlearn.guess import Choices
 from pqrlearn.hyper import Settings
 from pqrlearn.learners import Learner
-from pqrlearn.readers import Reading
+from pqrlearn.loss import LossName
+from pqrlearn.progressive import warn_if_worse
+from pqrlearn.readers import AnyPath, Reading
+from pqrlearn.rows import ArrowStream
 from pqrlearn.schema import Schema
 from pqrlearn.training.config import TrainConfig
 from pqrlearn.training.run import train as run
 
+ModelName = Literal["auto", "pqr", "lr", "qr", "fm", "difacto", "cfm", "ccfm"]
+
 _READING = {*Reading.__dataclass_fields__, *Choices.__dataclass_fields__} - {"choices"}
 _RUN = {
     *("on_bad_row", "order", "min_count", "separation", "sample_rows", "names"),
-    *("passes", "resume", "output"),
+    *("passes", "holdout", "resume", "output"),
 }
 
 
 def train(
-    data: Any,
+    data: AnyPath | ArrowStream | npt.NDArray[Any] | Sequence[AnyPath | ArrowStream],
     *,
     label: str | None = None,
     weight: str | None = None,
     schema: Schema | str | os.PathLike[str] | None = None,
-    model: str = "auto",
-    loss: str | None = None,
+    model: ModelName = "auto",
+    loss: LossName | None = None,
     **settings: Any,
 ) -> Learner:
     """Learns a table in one pass, as `pqr train` does: a path, paths, a frame or an Arrow stream.
 
     What the columns are is guessed, given the `label`, or said by a `schema`. `settings` are those
     of the model, and the options of `pqr train`, such as `ignore`, `order` or `on_bad_row`. What
-    the run showed is `learner.run`: its `figures` are those of rows not seen before.
+    the run showed is `learner.run`: its `figures` are those of rows not seen before. A UserWarning
+    says so if one constant prediction would have been better. With `holdout=0.1` the last tenth of
+    the rows is not learned, and `learner.held_out` is what the finished model shows on it.
 
     >>> import numpy as np
     >>> clicks = np.array([("news", 1), ("sport", 0)] * 100, [("site", "U9"), ("click", "i4")])
@@ -52,7 +62,7 @@ def train(
     one = isinstance(data, str | os.PathLike) or is_frame(data)
     resumed = options.get("resume") is not None
     config = TrainConfig(
-        inputs=(data,) if one else tuple(data),
+        inputs=(data,) if one else tuple(cast("Sequence[Any]", data)),
         reading=Reading.of(**reading),
         model=None if resumed and model == "auto" else model,
         loss=loss,
@@ -60,5 +70,7 @@ def train(
         **{"output": None, **options},
     )
     result = run(config)
-    result.learner.run = result.first
+    result.learner.run, result.learner.held_out = result.first, result.held_out
+    if result.first is not None:
+        warn_if_worse(result.first, result.learner)
     return result.learner

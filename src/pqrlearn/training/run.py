@@ -14,12 +14,13 @@ from pqrlearn.errors import RowError, SettingsConflict
 from pqrlearn.files import temporary_folder
 from pqrlearn.learners import Auto, Learner
 from pqrlearn.metrics import Metrics
-from pqrlearn.progressive import Loop, OnBatch, Pass
+from pqrlearn.progressive import Loop, OnBatch, Pass, evaluate
 from pqrlearn.readers import AnyPath, Inputs, format_batch
 from pqrlearn.rows import Batch
 from pqrlearn.schema import Schema
 from pqrlearn.separation import Separation
 from pqrlearn.training.config import TrainConfig
+from pqrlearn.training.holdout import HoldOut
 from pqrlearn.training.model import Counted, new_learner, open_inputs, resumed_learner
 
 
@@ -51,13 +52,15 @@ class TrainResult:
     """The trained learner and what each pass showed.
 
     `passes` are numbered from 1. Those that a checkpoint had finished are missing; there is none if
-    the checkpoint was of the last row. `start` is where the run began.
+    the checkpoint was of the last row. `start` is where the run began; `held_out` is what the
+    finished model shows on rows that were held out.
     """
 
     learner: Learner
     start: Progress
     passes: dict[int, Pass]
     counted: Counted | None
+    held_out: Pass | None
     bad_rows: int
     first_bad: list[RowError]
 
@@ -84,12 +87,22 @@ def train(config: TrainConfig, monitor: Monitor = SILENT) -> TrainResult:
         if learner is None:
             learner, counted = new_learner(config, inputs, loss, monitor.counted)
         inputs.use_names(learner.names, learner.next_feature)
-        passes = _learn(config, learner, inputs, start, bad_rows, monitor)
+        hold_out = None if config.holdout is None else HoldOut(config.holdout)
+        passes = _learn(config, learner, inputs, start, bad_rows, monitor, hold_out)
+        held_out = _judged(config, learner, hold_out)
     if config.output is not None:
         learner.save(config.output)
     refused = next(iter(passes.values())).refused if passes else []
     found = inputs.bad_rows + len(refused)
-    return TrainResult(learner, start, passes, counted, found, [*inputs.first_bad, *refused])
+    first_bad = [*inputs.first_bad, *refused]
+    return TrainResult(learner, start, passes, counted, held_out, found, first_bad)
+
+
+def _judged(config: TrainConfig, learner: Learner, hold_out: HoldOut | None) -> Pass | None:
+    """What the finished model, which learns no more, shows on the rows that were held out."""
+    if hold_out is None:
+        return None
+    return evaluate(learner, hold_out.batches, skip_refused=config.on_bad_row == "skip")
 
 
 def _start(config: TrainConfig, inputs: Inputs, resumed: Learner | None) -> Progress:
@@ -99,6 +112,8 @@ def _start(config: TrainConfig, inputs: Inputs, resumed: Learner | None) -> Prog
     else:
         start = Progress.restored(resumed.progress, str(config.resume))
         start.check_inputs(inputs, str(config.resume))
+        if config.holdout is not None:
+            raise SettingsConflict("{holdout} needs a finished model to {resume}, no checkpoint")
         if config.passes not in (None, start.passes):
             raise SettingsConflict(f"the checkpoint is of a run with {start.passes} passes")
     if start.passes > 1 and "-" in inputs.paths:
@@ -127,6 +142,7 @@ def _learn(
     progress: Progress,
     bad_rows: IO[bytes] | None,
     monitor: Monitor,
+    hold_out: HoldOut | None,
 ) -> dict[int, Pass]:
     """All passes that are left. What is durable is written here: checkpoints and refused rows."""
     results: dict[int, Pass] = {}
@@ -134,6 +150,8 @@ def _learn(
     for number in range(progress.done_passes + 1, progress.passes + 1):
         title = f"pass {number}" if progress.passes > 1 else "training"
         batches = _batches(config, learner, inputs, progress.rows)
+        if hold_out is not None:
+            batches = hold_out.training(batches)
         before = progress.rows
         with (
             monitor.progress(title, inputs.fraction) as show,
@@ -157,7 +175,7 @@ def _batches(config: TrainConfig, learner: Learner, inputs: Inputs, done: int) -
 
     They are cut where a checkpoint is due.
     """
-    batches = inputs.batches(learner.prepared)
+    batches = inputs.batches(learner._prepared)
     if done:
         batches = skip(batches, done)
     return cut(batches, config.checkpoint_rows, done) if config.checkpoint else batches
