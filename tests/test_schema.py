@@ -30,7 +30,7 @@ def columns(draw: st.DrawFn, name: str) -> Column:
         options = {"center": draw(numbers), "scale": draw(st.floats(1e-3, 1e9))}
     elif kind == "bins":
         edges = draw(st.lists(numbers, min_size=1, max_size=4, unique=True))
-        options = {"edges": tuple(sorted(edges))}
+        options = {"edges": tuple(sorted(edges)), "place": draw(st.booleans())}
     elif kind == "list":
         options = {"separator": draw(texts) or None}
     elif kind == "time":
@@ -96,6 +96,8 @@ def test_a_schema_reads_as_a_person_would_write_it(tmp_path: Path) -> None:
         ('[columns]\na = {kind = "category", edges = [1]}', "edges is not an option of category"),
         ('[columns]\na = {kind = "category", colour = 1}', "no option is called 'colour'"),
         ('[columns]\na = {kind = "category", missing = 1}', "missing is true or false"),
+        ('[columns]\na = {kind = "bins", edges = [1], place = 1}', "place is true or false"),
+        ('[columns]\na = {kind = "number", place = true}', "place is not an option of number"),
         ('[columns]\na = {kind = "time", parts = ["eon"]}', "parts must be some of hour"),
         ('[columns]\na = {kind = "list", separator = ""}', "separator must not be empty"),
         ('[columns]\na = {kind = "label", negative = "no"}', "negative needs a positive"),
@@ -128,7 +130,9 @@ def guessed(values: Any, *, typed: bool = True, **choices: Any) -> Column:
     return guess(table, Choices(**choices), typed=typed)["x"]
 
 
-IDS = [n * 7919 % 50 for n in range(400)]
+IDS = [n * 7919 % 20 for n in range(400)]
+AGES = [n * 7919 % 50 for n in range(400)]
+MANY_IDS = [n * 7919 % 401 for n in range(1200)]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +144,12 @@ IDS = [n * 7919 % 50 for n in range(400)]
         (IDS, "category"),
         ([float(n) for n in IDS], "category"),  # as pandas has integers with a gap
         ([*IDS, None], "category"),
+        (MANY_IDS, "category"),
+        (AGES, "bins"),
+        ([float(n) for n in AGES], "bins"),
+        (AGES + [0] * 20_000, "category"),  # nearly all the same: one bin
         ([n * 3 for n in range(300)] + [0, 3] * 20, "bins"),
+        ([n * 3 for n in range(900)] + [0, 3] * 20, "bins"),
         ([n / 7 for n in range(400)], "bins"),
         ([n * 3 for n in range(400)], "ignored"),
         ([f"id{n}" for n in range(400)], "ignored"),
@@ -163,6 +172,7 @@ def test_types_and_values_tell_what_a_column_is(values: Any, kind: str) -> None:
     ("values", "kind"),
     [
         ([str(n) for n in IDS], "category"),
+        ([str(n) for n in AGES], "bins"),
         ([f"{n / 7}" for n in range(400)], "bins"),
         ([*(f"{n / 7}" for n in range(400)), "NA", "", "-", "\\N"], "bins"),
         ([f"{n:04}" for n in IDS], "category"),
@@ -181,6 +191,7 @@ def test_numbers_are_cut_at_quantiles_of_the_sample() -> None:
     column = guessed(cells)
     counts = np.bincount(np.searchsorted(column.edges, cells, side="right"))
     assert len(column.edges) == 19
+    assert column.place
     assert counts.min() >= 45
     assert quantiles(np.array([0.0] * 90 + [1.0] * 10), 10) == (1.0,)
 
@@ -224,7 +235,7 @@ def test_what_a_person_says_comes_first() -> None:
     )
     assert schema["y"] == Column("y", "label", positive="yes", negative="no")
     assert schema["n"] == Column("n", "number", center=1.5, scale=0.5)
-    assert schema["m"] == Column("m", "bins", edges=(2.5,))
+    assert schema["m"] == Column("m", "bins", edges=(2.5,), place=True)
     assert schema["tags"] == Column("tags", "list", separator="|")
     assert schema["hour"] == Column("hour", "time", format="%y%m%d%H")
     assert [c.kind for c in schema.columns[1:3]] == ["weight", "category"]

@@ -6,6 +6,7 @@ import doctest
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,20 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.measure import ROOT
-from benchmarks.studies import auto, cost, cost_page, interaction_scale, profile, rivals, sets
+from benchmarks.studies import (
+    auto,
+    cost,
+    cost_page,
+    interaction_scale,
+    number_sets,
+    numbers,
+    profile,
+    rivals,
+    sets,
+)
 from benchmarks.studies.rivals import Rival
 
+import pqrlearn
 from pqrlearn import Batch
 
 
@@ -151,3 +163,54 @@ def test_what_callgrind_counts_is_added_up_by_part():
 def test_every_file_that_the_profile_knows_exists():
     missing = [file for file in profile.PARTS if not (ROOT / "csrc" / file).exists()]
     assert not missing, f"FILES of benchmarks/studies/profile.py names {missing}"
+
+
+def people() -> Any:
+    import pandas as pd
+
+    random = np.random.default_rng(5)
+    size = 2000
+    frame = pd.DataFrame(
+        {
+            "id": np.arange(size) * 3,
+            "user": random.integers(0, 450, size),
+            "age": random.integers(18, 80, size),
+            "rank": random.integers(0, 5, size),
+            "price": random.gamma(2, 10, size),
+            "town": random.choice([f"town {n}" for n in range(30)], size),
+        }
+    )
+    frame["click"] = (random.random(size) < 0.2 + 0.4 * (frame.price < 15)).astype(int)
+    frame.loc[::7, "price"] = np.nan
+    return frame
+
+
+def test_the_rule_in_use_is_that_of_the_package():
+    guessed = pqrlearn.read(people(), label="click").schema
+    assert numbers.Rule().schema(people(), "click") == guessed
+    assert [c.kind for c in guessed.columns][:5] == [
+        *("ignored", "category", "bins", "category", "bins")
+    ]
+
+
+def test_every_rule_gives_a_loss_and_a_line_of_the_page(monkeypatch):
+    table = number_sets.Table("people", "click", people)
+    missing = number_sets.Table("none", "y", lambda: (_ for _ in ()).throw(ImportError("no")))
+    monkeypatch.setattr(numbers, "TABLES", {"people": table, "none": missing})
+    found = numbers.all_measured()
+    assert found["skipped"] == {"none": "no"}
+    losses = found["tables"]["people"]["auto"]
+    assert losses[numbers.Rule().name] < losses[numbers.Rule(real="category").name]
+    found["tables"]["twin"] = found["tables"]["people"]
+    page = numbers.page(found)
+    assert all(f"| {rule.name} |" in page for rule in numbers.RULES[1:])
+    best = min(losses, key=losses.__getitem__)
+    assert f"| people | {best} | {losses[best]:.2f} | " in page
+
+
+def test_texts_become_numbers_that_keep_them_apart():
+    coded = number_sets.with_codes(people())
+    assert coded.town.dtype.kind == "i"
+    assert (coded.groupby("town").size().sort_values().tolist()) == (
+        people().groupby("town").size().sort_values().tolist()
+    )

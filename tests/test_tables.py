@@ -462,7 +462,8 @@ def many(tmp_path: Path) -> Path:
 
 
 def test_a_bound_on_names_shares_one_for_each_column(tmp_path: Path) -> None:
-    model = pqrlearn.train(many(tmp_path), label="y", model="lr", max_features=10)
+    given = {"label": "y", "categories": "a", "model": "lr"}
+    model = pqrlearn.train(many(tmp_path), **given, max_features=10)
     names = {model.names.name(i) for i in range(20)} - {None}
     assert names == {"a=*", *(f"a={n}" for n in range(7)), *(f"b={n}" for n in range(3))}
     shared = model.predict_one({"a": 30, "b": 1})

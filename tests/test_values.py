@@ -178,6 +178,7 @@ cells = {
     "category": st.none() | st.sampled_from(["a", "", "1.0", "True", "NA"]) | st.integers(-5, 5),
     "number": st.none() | st.floats(-10, 10) | st.just(math.nan),
     "bins": st.none() | st.integers(-10, 10),
+    "placed": st.none() | st.integers(-10, 10) | st.just(math.nan),
     "list": st.none() | st.lists(st.sampled_from(["a", "b", ""]), max_size=3),
     "time": st.none() | st.datetimes(datetime(1980, 1, 1), datetime(2100, 1, 1)),
 }
@@ -186,6 +187,7 @@ EVERY = Schema(
         Column("category", "category", missing=True),
         Column("number", "number", missing=True, center=1.0, scale=3.0),
         Column("bins", "bins", missing=True, edges=(-3.0, 0.0, 4.5)),
+        Column("placed", "bins", missing=True, edges=(-3.0, 0.0, 2.0, 4.5), place=True),
         Column("list", "list", missing=True),
         Column("time", "time", missing=True, parts=("hour", "weekday", "day", "month", "year")),
     )
@@ -205,6 +207,20 @@ def test_a_record_has_the_features_of_a_table_with_one_row(row: dict[str, Any]) 
     batch = Encoder(EVERY, labelled=False).batch(table, names, other)
     assert content(alone, names, fresh) == content(batch, names, other)
     assert alone.indices.tolist() == batch.indices.tolist()
+
+
+def test_the_place_of_a_bin_goes_from_minus_1_to_1_and_is_absent_in_the_middle() -> None:
+    def features(value: float) -> dict[str, float]:
+        found = Records(EVERY).features({"placed": value})
+        return {head + text: number for head, text, number in found if text != "∅"}
+
+    assert [features(number) for number in (-9, 0, 1.5, 9, 1e30)] == [
+        {"placed=..-3": 1, "placed": -1},
+        {"placed=0..2": 1},
+        {"placed=0..2": 1},
+        {"placed=4.5..": 1, "placed": 1},
+        {"placed=4.5..": 1, "placed": 1},
+    ]
 
 
 @pytest.mark.parametrize(

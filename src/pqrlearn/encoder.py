@@ -198,7 +198,12 @@ class _Cells:
         missing = np.isnan(values)
         codes = np.searchsorted(self._column.edges, values, side="right").astype(np.int32)
         codes[missing] = -1
-        return [Coded(self._column.bin_names(), codes, prefix=self._prefix)], missing
+        found = [Coded(self._column.bin_names(), codes, prefix=self._prefix)]
+        if self._column.place:
+            known = np.where(missing, np.int32(-1), np.int32(0))
+            places = self._column.place_of(codes).astype(np.float32)
+            found.append(Coded([""], known, places, prefix=self._column.name))
+        return found, missing
 
     def _list(self) -> tuple[list[Coded], Mask]:
         import pyarrow as pa

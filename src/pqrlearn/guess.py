@@ -1,11 +1,12 @@
 """A Schema from the first rows of a table, by rules that can be said in a sentence each.
 
-Text, booleans and dictionaries are categories. Whole numbers are categories where at least half of
-the cells have a value that comes again, as ids do, and bins otherwise. Other numbers are bins at
-quantiles of the rows looked at. Dates and times are times, lists are lists. A column of text or
-whole numbers whose values are all different is ignored, and so is one without values. In text
-files, which have no types, a column is of whole numbers, of numbers or of times if all of its cells
-are, and of text otherwise or if a number begins with 0.
+Text, booleans and dictionaries are categories. Whole numbers are categories if they have at most 20
+values, or more than 400 and at least half of the cells have one that comes again, as ids do; they
+are bins otherwise. Other numbers are bins at quantiles of the rows looked at, with their place.
+Dates and times are times, lists are lists. A missing cell is a feature if a row looked at has one.
+A column of text or whole numbers whose values are all different is ignored, and so is one without
+values. In text files, which have no types, a column is of whole numbers, of numbers or of times if
+all of its cells are, and of text otherwise or if a number begins with 0. Decision 15 says why.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ SAMPLE_ROWS: Final = 50_000
 SAMPLE_BYTES: Final = 32 << 20
 BINS: Final = 20
 """Quantiles of the sample at which numbers are cut."""
+MOST_AMOUNTS: Final = 400
+"""Whole numbers with more values than this are ids if they come again; with fewer, down to the
+number of bins, ages or prices."""
 LEAST_ROWS: Final = 100
 """A sample with fewer cells does not tell that values never come again."""
 _MOST_SHOWN = 5
@@ -197,6 +201,8 @@ class _Look:
         values, counts = np.unique(cells, return_counts=True)
         if len(cells) >= LEAST_ROWS and len(values) == len(cells):
             return self._ignored("whole numbers, all different")
+        if BINS < len(values) <= MOST_AMOUNTS:
+            return self._binned(cells, f"whole numbers: {len(values):,} values")
         if counts[counts > 1].sum() * 2 >= len(cells):
             why = f"whole numbers that come again: {len(values):,} different values"
             return self._made("category", ""), why
@@ -205,8 +211,11 @@ class _Look:
     def _binned(self, cells: npt.NDArray[np.float64], why: str) -> tuple[Column, str]:
         edges = quantiles(cells, BINS)
         if not edges:
-            return self._made("category", ""), f"{why}: one value"
-        return Column(self._name, "bins", self._missing(), edges=edges), why
+            return self._made("category", ""), f"{why}, nearly all the same"
+        return self._bins(edges), why
+
+    def _bins(self, edges: tuple[float, ...]) -> Column:
+        return Column(self._name, "bins", self._missing(), edges=edges, place=True)
 
     def _ignored(self, why: str) -> tuple[Column, str]:
         return Column(self._name, "ignored"), why
@@ -271,7 +280,7 @@ class _Look:
             edges = quantiles(cells, BINS) if len(cells) else ()
             if not edges:
                 raise DataError("bins need at least two different numbers")
-            return Column(self._name, "bins", self._missing(), edges=edges), "given"
+            return self._bins(edges), "given"
         return self._made(kind, extra), "given"
 
     def _scaled(self) -> Column:

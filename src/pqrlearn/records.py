@@ -124,8 +124,10 @@ class Records:
     def _bins(self, column: Column, value: Any) -> Features:
         number = self._real(value)
         if not math.isnan(number):
-            name = column.bin_names()[bisect_right(column.edges, number)]
-            yield f"{column.name}=", name, 1.0
+            code = bisect_right(column.edges, number)
+            yield f"{column.name}=", column.bin_names()[code], 1.0
+            if column.place and (place := column.place_of(code)):
+                yield column.name, "", place
 
     def _list(self, column: Column, value: Any) -> Features:
         if isinstance(value, str) and column.separator is not None:

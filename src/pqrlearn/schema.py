@@ -41,7 +41,7 @@ _OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "label": ("positive", "negative"),
     "category": ("missing",),
     "number": ("missing", "center", "scale"),
-    "bins": ("missing", "edges"),
+    "bins": ("missing", "edges", "place"),
     "list": ("missing", "separator"),
     "time": ("missing", "parts", "format"),
 }
@@ -53,10 +53,11 @@ class Column:
 
     A label with `positive` is 1 where the cell is that text and 0 where it is `negative` (or
     anything else, if that is not given). A number v is the value (v - center) / scale. The bins of
-    `edges` are the intervals between them, each with its lower edge. A list is one cell with
-    several values between `separator`, or an Arrow list. A time is split into `parts`; text is read
-    by `format`, as strptime does, "unix" or "unix-ms", or as ISO 8601. With `missing`, a missing
-    cell is the feature column=∅; otherwise it is absent.
+    `edges` are the intervals between them, each with its lower edge; with `place` there is also the
+    feature column, whose value is the place of the interval, from -1 for the first to 1 for the
+    last. A list is one cell with several values between `separator`, or an Arrow list. A time is
+    split into `parts`; text is read by `format`, as strptime does, "unix" or "unix-ms", or as ISO
+    8601. With `missing`, a missing cell is the feature column=∅; otherwise it is absent.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Column:
     center: float = 0.0
     scale: float = 1.0
     edges: tuple[float, ...] = ()
+    place: bool = False
     separator: str | None = None
     parts: tuple[str, ...] = TIME_PARTS[:2]
     format: str | None = None
@@ -97,8 +99,9 @@ class Column:
         texts = (self.positive, self.negative, self.separator, self.format)
         if not all(text is None or isinstance(text, str) for text in texts):
             raise self._wrong("positive, negative, separator and format are texts")
-        if type(self.missing) is not bool:
-            raise self._wrong("missing is true or false")
+        for name in ("missing", "place"):
+            if type(getattr(self, name)) is not bool:
+                raise self._wrong(f"{name} is true or false")
         if self.negative is not None and self.positive in (None, self.negative):
             raise self._wrong("negative needs a positive that differs from it")
 
@@ -129,6 +132,14 @@ class Column:
         """
         edges = ["", *map(number_text, self.edges), ""]
         return [f"{a}..{b}" for a, b in pairwise(edges)]
+
+    def place_of(self, code: Any) -> Any:
+        """The place of the interval with this number, or of an array of them.
+
+        >>> [Column("age", "bins", edges=(18, 65.5)).place_of(code) for code in range(3)]
+        [-1.0, 0.0, 1.0]
+        """
+        return 2 * code / len(self.edges) - 1
 
     def options(self) -> dict[str, Any]:
         """What is not as usual, as plain values.
