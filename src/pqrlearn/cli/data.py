@@ -92,6 +92,7 @@ def get(name: str, quiet: bool) -> None:
     "--to",
     "form",
     type=options.Choice(["libsvm", "cache"]),
+    metavar="FORM",
     default="libsvm",
     show_default=True,
     help="Format: libsvm text, or a cache of parsed rows, which pqr train reads faster.",

@@ -158,6 +158,7 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 loss = click.option(
     "--loss",
     type=Choice(LOSSES),
+    metavar="NAME",
     help="logistic for clicks (labels 0/1 or -1/1; the default), squared for ratings, poisson for "
     "counts.",
 )
@@ -215,6 +216,7 @@ def optimizer(command: F) -> F:
         click.option(
             "--optimizer",
             type=Choice([*OPTIMIZERS, *DESCENTS]),
+            metavar="NAME",
             help="ftrl is FTRL-Proximal (the default), ogd gradient descent, ftrl-general the "
             "paper's Algorithm 1; for fm: adagrad (the default) or sgd.",
         ),
@@ -299,18 +301,24 @@ _TEXT_OPTIONS = [
     click.option(
         "--format",
         type=Choice(FORMATS),
-        help="Of the files. Default: told by the end of their names, or by their first bytes.",
+        metavar="NAME",
+        help=f"{', '.join(FORMATS)}. Default: told by the end of the name, or by the first bytes.",
     ),
     click.option(
-        "--columns", metavar="NAMES", help="Of text without a first line of names, with commas."
+        "--columns", metavar="NAME,...", help="The columns of text without a first line of names."
     ),
-    click.option("--delimiter", metavar="CHAR", help="Of text. Default: told by its first line."),
-    click.option("--encoding", metavar="NAME", help="Of text. Default: utf-8."),
+    click.option(
+        "--delimiter",
+        metavar="CHAR",
+        help="Of cells in text. Default: told by its first line.",
+    ),
+    click.option("--encoding", metavar="NAME", help="Encoding of text. Default: utf-8."),
     click.option(
         "--other-columns",
         type=Choice(["stop", "accept"]),
-        help="If a table lacks columns of the schema or has others: stop, or take those that "
-        "lack as missing and ignore the others. Default: stop.",
+        metavar="stop|accept",
+        help="If a table lacks columns of the schema or has others: stop (the default), or accept "
+        "it: cells that lack are missing, other columns are ignored.",
     ),
 ]
 _CHOICES = [
@@ -324,15 +332,15 @@ _CHOICES = [
     click.option("--positive", metavar="VALUE", help="The label that counts as 1."),
     click.option("--weight", metavar="NAME", help="The column that says how much a row counts."),
     *(
-        click.option(f"--{name}", metavar="NAMES", help=f"{what}, with commas between them.")
-        for name, what in (
-            ("ignore", "Columns to leave out"),
-            ("categories", "Columns whose values are features"),
-            ("numbers", "Columns of numbers, centred and scaled"),
-            ("bins", "Columns of numbers, cut at quantiles"),
-            ("lists", "Columns with several values at once, as in genres=|"),
-            ("times", "Columns of dates or times, as in hour=%y%m%d%H"),
-            ("nulls", "Texts that mean a missing cell, besides the empty one"),
+        click.option(f"--{name}", metavar=metavar, help=f"{what}.")
+        for name, metavar, what in (
+            ("ignore", "NAME,...", "Columns to leave out"),
+            ("categories", "NAME,...", "Columns whose values are features"),
+            ("numbers", "NAME,...", "Columns of numbers, centred and scaled"),
+            ("bins", "NAME,...", "Columns of numbers, cut at quantiles"),
+            ("lists", "NAME,...", "Columns with several values at once, as in genres=|"),
+            ("times", "NAME,...", "Columns of dates or times, as in hour=%y%m%d%H"),
+            ("nulls", "TEXT,...", "What means a missing cell, besides an empty one"),
         )
     ),
     click.option(
@@ -383,6 +391,7 @@ def known_reading(options: dict[str, Any], learner: Learner) -> Reading:
 on_bad_row = click.option(
     "--on-bad-row",
     type=Choice(["stop", "skip"]),
+    metavar="stop|skip",
     default="stop",
     show_default=True,
     help="Stop at the first bad row, or skip bad rows and report them.",

@@ -32,16 +32,17 @@ Write = Callable[[Sequence[Any] | None, FloatArray], None]
     "--as",
     "shown",
     type=options.Choice(SHOWN),
-    help="What to print. Default: click probability, rating, or mean count.",
+    metavar="WHAT",
+    help="probability, margin or label. Default: click probability, rating, or mean count.",
 )
 @options.output("Write to FILE instead of stdout, atomically.")
 @click.option(
     "--to",
     "form",
     type=options.Choice(FORMS),
+    metavar="FORM",
     default="lines",
-    show_default=True,
-    help="Format of the predictions: one per line, CSV or JSON lines.",
+    help="lines (one prediction per line, the default), csv or jsonl.",
 )
 @click.option(
     "--id",

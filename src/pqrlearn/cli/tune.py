@@ -23,16 +23,17 @@ from pqrlearn.loss import loss_named
 @click.option(
     "--model",
     type=options.Choice(kind for kind in LEARNERS if kind != "auto"),
+    metavar="KIND",
     default="pqr",
     show_default=True,
-    help="What to find settings for.",
+    help="What to find settings for: pqr, lr, qr, fm, difacto, cfm or ccfm.",
 )
 @options.loss
 @options.single_order
 @click.option(
     "--interaction-scale",
     type=options.Scale(),
-    metavar="FACTOR|none",
+    metavar="F|none",
     help="Use this scale instead of searching for one.",
 )
 @click.option(
