@@ -12,7 +12,7 @@ from typing import IO, Any
 import click
 import numpy as np
 
-from pqrlearn.cli import options, page, show
+from pqrlearn.cli import options, page, show, words
 from pqrlearn.cli.judging import inputs_for
 from pqrlearn.cli.renamed import FORMS, SHOWN
 from pqrlearn.errors import HyperError, RefusedRow
@@ -31,7 +31,7 @@ Write = Callable[[Sequence[Any] | None, FloatArray], None]
 @click.option(
     "--as",
     "shown",
-    type=options.Choice(SHOWN),
+    type=words.Choice(SHOWN),
     metavar="WHAT",
     help="probability, margin or label. Default: click probability, rating, or mean count.",
 )
@@ -39,7 +39,7 @@ Write = Callable[[Sequence[Any] | None, FloatArray], None]
 @click.option(
     "--to",
     "form",
-    type=options.Choice(FORMS),
+    type=words.Choice(FORMS),
     metavar="FORM",
     default="lines",
     help="lines (one prediction per line, the default), csv or jsonl.",

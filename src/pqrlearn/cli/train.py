@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pqrlearn import hyper
-from pqrlearn.cli import options, page, show
+from pqrlearn.cli import options, page, show, words
 from pqrlearn.errors import PqrError
 from pqrlearn.learners import LEARNERS, PQR, Auto, Learner, Mixture
 from pqrlearn.progressive import OnBatch, Pass, finite, peak_memory, rate_name
@@ -27,7 +27,7 @@ from pqrlearn.training import train as run
 @options.schema
 @click.option(
     "--model",
-    type=options.Choice(LEARNERS),
+    type=words.Choice(LEARNERS),
     metavar="KIND",
     help="auto (the default, which needs no settings), pqr, lr, qr, fm, difacto, cfm or ccfm.",
 )
@@ -47,7 +47,7 @@ from pqrlearn.training import train as run
 @options.block_rows
 @click.option(
     "--interaction-scale",
-    type=options.Scale(),
+    type=words.Scale(),
     metavar="F|none",
     help="pqr, qr: multiply the interactions of a row by F/√(their number), or do not scale "
     f"them (the paper). Default: {hyper.INTERACTION_SCALE}.",

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pqrlearn import tune as tuning
-from pqrlearn.cli import options, page, show
+from pqrlearn.cli import options, page, show, words
 from pqrlearn.errors import DataError
 from pqrlearn.learners import LEARNERS
 from pqrlearn.loss import loss_named
@@ -22,7 +22,7 @@ from pqrlearn.loss import loss_named
 @options.files
 @click.option(
     "--model",
-    type=options.Choice(kind for kind in LEARNERS if kind != "auto"),
+    type=words.Choice(kind for kind in LEARNERS if kind != "auto"),
     metavar="KIND",
     default="pqr",
     show_default=True,
@@ -32,7 +32,7 @@ from pqrlearn.loss import loss_named
 @options.single_order
 @click.option(
     "--interaction-scale",
-    type=options.Scale(),
+    type=words.Scale(),
     metavar="F|none",
     help="Use this scale instead of searching for one.",
 )
