@@ -147,16 +147,18 @@ def _writer(form: str, id_column: str | None, shown: str, file: IO[str]) -> Writ
     if form == "csv":
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(names)
-        return lambda ids, found: rows.writerows(_rows(ids, [f"{value:.9g}" for value in found]))
+        return lambda ids, found: rows.writerows(
+            _rows(ids, [f"{value:.9g}" for value in found.tolist()])
+        )
     if form == "jsonl":
         return lambda ids, found: file.writelines(
             json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, default=str) + "\n"
-            for row in _rows(ids, [float(f"{value:.9g}") for value in found])
+            for row in _rows(ids, [float(f"{value:.9g}") for value in found.tolist()])
         )
     if id_column is None:
-        return lambda _, found: print(end="%.9g\n" * len(found) % tuple(found), file=file)
+        return lambda _, found: print(end="%.9g\n" * len(found) % tuple(found.tolist()), file=file)
     return lambda ids, found: file.writelines(
-        "\t".join(row) + "\n" for row in _rows(ids, [f"{value:.9g}" for value in found])
+        "\t".join(row) + "\n" for row in _rows(ids, [f"{value:.9g}" for value in found.tolist()])
     )
 
 
