@@ -82,6 +82,11 @@ def test_both_forms_learn_the_same_model() -> None:
     assert one.to_bytes() == other.to_bytes()
 
 
+def test_an_order_beside_a_separation_is_no_setting() -> None:
+    with pytest.raises(TypeError, match="PQR has no setting 'order'"):
+        PQR(SEPARATION, order=3)  # type: ignore[call-arg]
+
+
 def test_rates_beside_an_optimizer_are_an_error_that_shows_both_forms() -> None:
     with pytest.raises(HyperError, match=r"alpha=0.3 beside optimizer=Ogd.*as in LR\(alpha=0.3\)"):
         LR(optimizer=Ogd(), alpha=0.3)
@@ -323,7 +328,8 @@ def test_making_things_of_nonsense_speaks_of_them(make: Any) -> None:
 
 
 def test_a_run_worse_than_a_constant_warns_in_the_library_too() -> None:
-    rows = Batch.from_rows([([0], [1.0])] * 200, labels=[0, 1] * 100)
+    rows = Batch.from_rows([([0], [1.0])] * 1000, labels=[0, 1] * 500)
+    learn(LR(alpha=5.0), [rows.part(0, 999)])  # too few to say so
     with pytest.warns(
         UserWarning, match="worse than 0.6931, the best constant's; try a smaller al"
     ):
@@ -331,11 +337,19 @@ def test_a_run_worse_than_a_constant_warns_in_the_library_too() -> None:
 
 
 def test_train_warns_as_well(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"site": ["a"] * 200, "click": [0, 1] * 100})
+    frame = pd.DataFrame({"site": ["a"] * 1000, "click": [0, 1] * 500})
     with pytest.warns(UserWarning, match="the best constant's; try a smaller alpha") as caught:
         model = train(frame, label="click", model="lr", alpha=5.0)
     assert caught[0].filename == __file__
     assert model.run.worse_than_constant()
+
+
+def test_train_may_hold_out_the_last_rows() -> None:
+    frame = pd.DataFrame({"site": ["a", "b"] * 50, "click": [0, 1] * 50})
+    model = train(frame, label="click", holdout=0.2)
+    assert (model.rows, model.run.rows, model.held_out.rows) == (80, 80, 20)
+    assert model.held_out.loss < model.run.loss
+    assert train(frame, label="click").held_out is None
 
 
 # Types.

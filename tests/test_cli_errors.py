@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "train rows -o out --alhpa 1",
             "No such option '--alhpa'. (Did you mean one of: '--alpha'",
         ),
-        ("predict rows -m model.pqr --outptu x", "(Did you mean '--output'?)"),
+        ("predict rows -m model.pqr --outptu x", "Did you mean '--output'? (see"),
         ("train -o out", "Missing argument 'FILE...' (see pqr train --help)"),
         ("predict rows", "Missing option '-m' / '--model-file'"),
         ("inspect", "give one FILE to inspect (see pqr inspect --help)"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from command import PQR
 from pqrlearn.cli import COMMANDS
 
 ROOT = Path(__file__).parent.parent
@@ -29,6 +31,25 @@ def test_every_snippet_of_the_documents_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     exec(compile(snippet, path, "exec"), {})
+
+
+def test_every_line_of_the_page_of_the_command_runs(tmp_path: Path) -> None:
+    rows = "".join(
+        f"{int(n % 3 == 0)},{'news' if n % 3 == 0 else 'shop'},u{n}\n" for n in range(200)
+    )
+    for name in ("clicks.csv", "tomorrow.csv"):
+        (tmp_path / name).write_text(f"click,site,user\n{rows}")
+    page = (ROOT / "docs" / "command.md").read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 3
+    environment = os.environ | {"PATH": f"{Path(PQR).parent}:{os.environ['PATH']}"}
+    for block in blocks:
+        script = ["bash", "-euo", "pipefail", "-c", block]
+        done = subprocess.run(
+            script, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "answers.csv").read_text().startswith("user,prediction\nu0,")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -21,9 +21,6 @@ from pqrlearn.learners import Learner
 from pqrlearn.progressive import evaluate, learn
 from pqrlearn.schema import MISSING, Column, Schema
 
-# Labels are random, so a constant predicts best.
-pytestmark = pytest.mark.filterwarnings("ignore:the progressive LogLoss")
-
 ROWS = 600
 
 SCHEMA = Schema(

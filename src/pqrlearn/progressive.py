@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pqrlearn.errors import RefusedRow
 from pqrlearn.frames import is_frame
@@ -20,6 +20,9 @@ from pqrlearn.learners.frames import labelled_batches
 from pqrlearn.loss import Measures, loss_named
 from pqrlearn.metrics import Metrics
 from pqrlearn.rows import Batch, FloatArray
+
+WARNED_ROWS: Final = 1000
+"""From how many rows on it is worth a warning that a constant would have been better."""
 
 OnBatch = Callable[[Metrics], None]
 """Called after every batch with the metrics of those before it, to show progress."""
@@ -175,7 +178,7 @@ def learn(
     """Learns every row once, in order, and scores each prediction made before.
 
     `batches` are Batches, what `pqrlearn.read` returns, or a frame with labels. A UserWarning says
-    so if one constant prediction would have been better.
+    so if one constant prediction would have been better, from 1,000 rows on.
 
     >>> from pqrlearn import LR, Batch
     >>> rows = Batch.from_rows([([0], [1.0]), ([1], [1.0])] * 500, labels=[1, 0] * 500)
@@ -188,8 +191,12 @@ def learn(
 
 
 def warn_if_worse(result: Pass, learner: Learner) -> None:
-    """Warns, at the caller's caller, if a constant would have been better than the learner."""
-    if message := result.worse_than_constant():
+    """Warns, at the caller's caller, if a constant would have been better than the learner.
+
+    Of few rows nothing is said: the constant is chosen in hindsight.
+    """
+    message = result.worse_than_constant()
+    if message and result.rows >= WARNED_ROWS:
         rate = rate_name(learner)
         advice = f"; try a smaller {rate}" if rate else ""
         warnings.warn(f"{message}{advice}", UserWarning, stacklevel=3)

@@ -18,7 +18,7 @@ from pqrlearn.batch.solver import TOLERANCE, Minimum, OnIteration, Problem, mini
 from pqrlearn.errors import DataError, HyperError
 from pqrlearn.hyper import Ogd, check_rate, check_whole
 from pqrlearn.learners import LR, QR, Learner, State
-from pqrlearn.learners.base import as_batch
+from pqrlearn.learners.given import as_batch
 from pqrlearn.loss import loss_named
 from pqrlearn.metrics import Metrics
 from pqrlearn.rows import Batch, FloatArray, RowsLike

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pqrlearn import datasets, plots
-from pqrlearn.cli import options, show
+from pqrlearn.cli import options, show, words
 from pqrlearn.datasets.base import DataSet, watched
 from pqrlearn.datasets.statistics import Statistics, measure
 from pqrlearn.files import atomic_path, check_writable
@@ -91,7 +91,8 @@ def get(name: str, quiet: bool) -> None:
 @click.option(
     "--to",
     "form",
-    type=options.Choice(["libsvm", "cache"]),
+    type=words.Choice(["libsvm", "cache"]),
+    metavar="FORM",
     default="libsvm",
     show_default=True,
     help="Format: libsvm text, or a cache of parsed rows, which pqr train reads faster.",

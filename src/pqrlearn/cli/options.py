@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import click
 
+from pqrlearn.cli.words import Bytes, Choice, Order, SampleRows, Tiers
 from pqrlearn.guess import Choices
 from pqrlearn.hyper import (
     DESCENTS,
@@ -32,8 +32,6 @@ from pqrlearn.loss import LOSSES
 from pqrlearn.readers import FORMATS, Reading
 
 F = TypeVar("F", bound=Callable[..., Any])
-AUTO = "auto"
-"""The --order that mixes several orders."""
 
 
 def take_settings(options: dict[str, Any]) -> Settings:
@@ -43,96 +41,6 @@ def take_settings(options: dict[str, Any]) -> Settings:
     if given.get("interaction_scale") == "none":
         given["interaction_scale"] = None
     return cast(Settings, given)
-
-
-class SampleRows(click.ParamType[int | None]):
-    """A number of rows, or `all`."""
-
-    name = "rows"
-
-    def convert(self, value: Any, param: Any, context: Any) -> int | None:
-        if value is None or str(value).lower() == "all":
-            return None
-        if isinstance(value, int):
-            return value
-        try:
-            rows = int(value)
-        except ValueError:
-            rows = 0
-        if rows < 1:
-            self.fail(f"{value!r} is neither 'all' nor a whole number >= 1")
-        return rows
-
-
-class Bytes(click.ParamType[int]):
-    """A number of bytes, as in 500MB or 2GB."""
-
-    name = "SIZE"
-    _UNITS: ClassVar[dict[str, int]] = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-
-    def convert(self, value: Any, param: Any, context: Any) -> int:
-        if isinstance(value, int):
-            return value
-        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMG]?B?)", str(value), re.IGNORECASE)
-        unit = match[2].upper() if match else ""
-        if match is None or (unit and unit not in self._UNITS):
-            self.fail(f"{value!r} is not a size, as in 500MB or 2GB")
-        return int(float(match[1]) * self._UNITS[unit])
-
-
-class Order(click.ParamType[int | str]):
-    """A number of features, or `auto`."""
-
-    name = "order"
-
-    def convert(self, value: Any, param: Any, context: Any) -> int | str:
-        if str(value).lower() == AUTO:
-            return AUTO
-        if isinstance(value, int):
-            return value
-        try:
-            order = int(value)
-        except ValueError:
-            order = -1
-        if order < 0:
-            self.fail(f"{value!r} is neither '{AUTO}' nor a whole number >= 0")
-        return order
-
-
-class Scale(click.ParamType[float | str]):
-    """A factor, or `none`."""
-
-    name = "scale"
-
-    def convert(self, value: Any, param: Any, context: Any) -> float | str:
-        if str(value).lower() == "none":
-            return "none"
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither 'none' nor a number")
-
-
-class Tiers(click.ParamType[tuple[tuple[int, int], ...]]):
-    """Counts and ranks, as in 10:4,100:8."""
-
-    name = "C:M,..."
-
-    def convert(self, value: Any, param: Any, context: Any) -> tuple[tuple[int, int], ...]:
-        if not isinstance(value, str):
-            return value  # type: ignore[no-any-return]
-        try:
-            pairs = [pair.split(":") for pair in value.split(",")]
-            return tuple((int(count), int(rank)) for count, rank in pairs)
-        except ValueError:
-            self.fail(f"{value!r} is not a list of counts and ranks, as in 10:4,100:8")
-
-
-class Choice(click.Choice[str]):
-    """One of some words, in any case."""
-
-    def __init__(self, words: Iterable[str]) -> None:
-        super().__init__(list(words), case_sensitive=False)
 
 
 files = click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
@@ -158,6 +66,7 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 loss = click.option(
     "--loss",
     type=Choice(LOSSES),
+    metavar="NAME",
     help="logistic for clicks (labels 0/1 or -1/1; the default), squared for ratings, poisson for "
     "counts.",
 )
@@ -215,6 +124,7 @@ def optimizer(command: F) -> F:
         click.option(
             "--optimizer",
             type=Choice([*OPTIMIZERS, *DESCENTS]),
+            metavar="NAME",
             help="ftrl is FTRL-Proximal (the default), ogd gradient descent, ftrl-general the "
             "paper's Algorithm 1; for fm: adagrad (the default) or sgd.",
         ),
@@ -299,18 +209,24 @@ _TEXT_OPTIONS = [
     click.option(
         "--format",
         type=Choice(FORMATS),
-        help="Of the files. Default: told by the end of their names, or by their first bytes.",
+        metavar="NAME",
+        help=f"{', '.join(FORMATS)}. Default: told by the end of the name, or by the first bytes.",
     ),
     click.option(
-        "--columns", metavar="NAMES", help="Of text without a first line of names, with commas."
+        "--columns", metavar="NAME,...", help="The columns of text without a first line of names."
     ),
-    click.option("--delimiter", metavar="CHAR", help="Of text. Default: told by its first line."),
-    click.option("--encoding", metavar="NAME", help="Of text. Default: utf-8."),
+    click.option(
+        "--delimiter",
+        metavar="CHAR",
+        help="Of cells in text. Default: told by its first line.",
+    ),
+    click.option("--encoding", metavar="NAME", help="Encoding of text. Default: utf-8."),
     click.option(
         "--other-columns",
         type=Choice(["stop", "accept"]),
-        help="If a table lacks columns of the schema or has others: stop, or take those that "
-        "lack as missing and ignore the others. Default: stop.",
+        metavar="stop|accept",
+        help="If a table lacks columns of the schema or has others: stop (the default), or accept "
+        "it: cells that lack are missing, other columns are ignored.",
     ),
 ]
 _CHOICES = [
@@ -324,15 +240,15 @@ _CHOICES = [
     click.option("--positive", metavar="VALUE", help="The label that counts as 1."),
     click.option("--weight", metavar="NAME", help="The column that says how much a row counts."),
     *(
-        click.option(f"--{name}", metavar="NAMES", help=f"{what}, with commas between them.")
-        for name, what in (
-            ("ignore", "Columns to leave out"),
-            ("categories", "Columns whose values are features"),
-            ("numbers", "Columns of numbers, centred and scaled"),
-            ("bins", "Columns of numbers, cut at quantiles"),
-            ("lists", "Columns with several values at once, as in genres=|"),
-            ("times", "Columns of dates or times, as in hour=%y%m%d%H"),
-            ("nulls", "Texts that mean a missing cell, besides the empty one"),
+        click.option(f"--{name}", metavar=metavar, help=f"{what}.")
+        for name, metavar, what in (
+            ("ignore", "NAME,...", "Columns to leave out"),
+            ("categories", "NAME,...", "Columns whose values are features"),
+            ("numbers", "NAME,...", "Columns of numbers, centred and scaled"),
+            ("bins", "NAME,...", "Columns of numbers, cut at quantiles"),
+            ("lists", "NAME,...", "Columns with several values at once, as in genres=|"),
+            ("times", "NAME,...", "Columns of dates or times, as in hour=%y%m%d%H"),
+            ("nulls", "TEXT,...", "What means a missing cell, besides an empty one"),
         )
     ),
     click.option(
@@ -383,6 +299,7 @@ def known_reading(options: dict[str, Any], learner: Learner) -> Reading:
 on_bad_row = click.option(
     "--on-bad-row",
     type=Choice(["stop", "skip"]),
+    metavar="stop|skip",
     default="stop",
     show_default=True,
     help="Stop at the first bad row, or skip bad rows and report them.",

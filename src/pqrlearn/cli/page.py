@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from difflib import get_close_matches
 from pathlib import Path
@@ -10,10 +11,6 @@ from typing import Any, Final
 import click
 
 HEADINGS: Final[dict[str, tuple[str, ...]]] = {
-    "Run": (
-        *("model_file", "output", "shown", "form", "id_column", "resume", "holdout", "passes"),
-        *("checkpoint", "every", "on_bad_row", "bad_rows"),
-    ),
     "Table": (
         *("label", "weight", "ignore", "schema", "positive", "categories", "numbers", "bins"),
         *("lists", "times", "nulls", "hash_bits", "max_features"),
@@ -22,18 +19,25 @@ HEADINGS: Final[dict[str, tuple[str, ...]]] = {
         *("model", "loss", "order", "min_count", "separation", "sample_rows"),
         *("interaction_scale", "bias", "names", "memory"),
     ),
+    "Run": (
+        *("model_file", "output", "shown", "form", "id_column", "resume", "holdout", "passes"),
+        *("checkpoint", "every", "on_bad_row", "bad_rows"),
+    ),
     "Optimizer": ("optimizer", "alpha", "beta", "l1", "l2", "eta", "schedule", "radius"),
     "Factors": ("rank", "tiers", "seed", "init", "factor_eta", "factor_l2", "block_rows"),
     "Files": ("format", "columns", "delimiter", "encoding", "other_columns"),
 }
 """Options by heading, in the order of the help: the most used first."""
 
+_RANGE = re.compile(r"  \[[^]]*x[^]]*\]$")  # as in [x>=1], which the message of an error has
+
 
 class Command(click.Command):
     """Shows its options under HEADINGS; those without one come last."""
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        left = {param.name: param for param in self.get_params(context)}
+        params = self.get_params(context)
+        left = {param.name: param for param in params if isinstance(param, click.Option)}
         for title, names in HEADINGS.items():
             _section(title, [left.pop(name) for name in names if name in left], context, formatter)
         _section("Options", list(left.values()), context, formatter)
@@ -41,14 +45,14 @@ class Command(click.Command):
 
 def _section(
     title: str,
-    params: list[click.Parameter],
+    params: list[click.Option],
     context: click.Context,
     formatter: click.HelpFormatter,
 ) -> None:
     records = [record for param in params if (record := param.get_help_record(context))]
     if records:
         with formatter.section(title):
-            formatter.write_dl(records)
+            formatter.write_dl([(option, _RANGE.sub("", text)) for option, text in records])
 
 
 def _use_file(context: click.Context, _: click.Parameter, path: str | None) -> None:

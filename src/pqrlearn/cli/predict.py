@@ -12,7 +12,7 @@ from typing import IO, Any
 import click
 import numpy as np
 
-from pqrlearn.cli import options, page, show
+from pqrlearn.cli import options, page, show, words
 from pqrlearn.cli.judging import inputs_for
 from pqrlearn.cli.renamed import FORMS, SHOWN
 from pqrlearn.errors import HyperError, RefusedRow
@@ -31,17 +31,18 @@ Write = Callable[[Sequence[Any] | None, FloatArray], None]
 @click.option(
     "--as",
     "shown",
-    type=options.Choice(SHOWN),
-    help="What to print. Default: click probability, rating, or mean count.",
+    type=words.Choice(SHOWN),
+    metavar="WHAT",
+    help="probability, margin or label. Default: click probability, rating, or mean count.",
 )
 @options.output("Write to FILE instead of stdout, atomically.")
 @click.option(
     "--to",
     "form",
-    type=options.Choice(FORMS),
+    type=words.Choice(FORMS),
+    metavar="FORM",
     default="lines",
-    show_default=True,
-    help="Format of the predictions: one per line, CSV or JSON lines.",
+    help="lines (one prediction per line, the default), csv or jsonl.",
 )
 @click.option(
     "--id",
@@ -146,16 +147,18 @@ def _writer(form: str, id_column: str | None, shown: str, file: IO[str]) -> Writ
     if form == "csv":
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(names)
-        return lambda ids, found: rows.writerows(_rows(ids, [f"{value:.9g}" for value in found]))
+        return lambda ids, found: rows.writerows(
+            _rows(ids, [f"{value:.9g}" for value in found.tolist()])
+        )
     if form == "jsonl":
         return lambda ids, found: file.writelines(
             json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, default=str) + "\n"
-            for row in _rows(ids, [float(f"{value:.9g}") for value in found])
+            for row in _rows(ids, [float(f"{value:.9g}") for value in found.tolist()])
         )
     if id_column is None:
-        return lambda _, found: print(end="%.9g\n" * len(found) % tuple(found), file=file)
+        return lambda _, found: print(end="%.9g\n" * len(found) % tuple(found.tolist()), file=file)
     return lambda ids, found: file.writelines(
-        "\t".join(row) + "\n" for row in _rows(ids, [f"{value:.9g}" for value in found])
+        "\t".join(row) + "\n" for row in _rows(ids, [f"{value:.9g}" for value in found.tolist()])
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pqrlearn import datasets, plots
-from pqrlearn.cli import options, show
+from pqrlearn.cli import options, show, words
 from pqrlearn.hyper import OPTIMIZERS, FtrlGeneral, Optimizer
 from pqrlearn.paper.regret import TITLES, Game, Point, RegretConfig, measure, panels, tables
 from pqrlearn.paper.tables import Table
@@ -41,7 +41,7 @@ class Optimizers(click.ParamType[tuple[str, ...]]):
 @options.single_order
 @click.option(
     "--rows",
-    type=options.SampleRows(),
+    type=words.SampleRows(),
     metavar="N|all",
     default=RegretConfig.rows,
     show_default=True,
@@ -78,7 +78,7 @@ class Optimizers(click.ParamType[tuple[str, ...]]):
 )
 @click.option(
     "--interaction-scale",
-    type=options.Scale(),
+    type=words.Scale(),
     metavar="FACTOR|none",
     default=RegretConfig.interaction_scale,
     show_default=True,

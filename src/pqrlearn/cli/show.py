@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from pqrlearn.cli.progress import progress as progress
 from pqrlearn.cli.progress import steps as steps
@@ -16,6 +16,7 @@ from pqrlearn.progressive import Pass
 from pqrlearn.schema import Schema
 
 _SHOWN_COLUMNS = 60
+_LEAST_WIDTH = 8  # of a column that is wrapped
 
 
 def print_json(figures: dict[str, Any]) -> None:
@@ -52,7 +53,10 @@ def table(
     text_columns: int = 1,
     file: IO[str] | None = None,
 ) -> None:
-    """A table, by default on stdout: `text_columns` to the left, the others to the right."""
+    """A table, by default on stdout: `text_columns` to the left, the others to the right.
+
+    If the terminal is too narrow, the last column of text is wrapped, and nothing is cut off.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -60,7 +64,12 @@ def table(
     drawn = Table(box=None, pad_edge=False, show_header=any(columns))
     drawn.padding = (0, 2, 0, 0)
     for at, column in enumerate(columns):
-        drawn.add_column(column, justify="left" if at < text_columns else "right", no_wrap=True)
+        justify: Literal["left", "right"] = "left" if at < text_columns else "right"
+        wraps = at == text_columns - 1
+        least = _LEAST_WIDTH if wraps and (file or sys.stdout).isatty() else None
+        drawn.add_column(
+            column, justify=justify, no_wrap=not wraps, overflow="fold", min_width=least
+        )
     for row in rows:
         drawn.add_row(*(Text(cell) for cell in row))
     out = file or sys.stdout

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pqrlearn import hyper
-from pqrlearn.cli import options, page, show
+from pqrlearn.cli import options, page, show, words
 from pqrlearn.errors import PqrError
 from pqrlearn.learners import LEARNERS, PQR, Auto, Learner, Mixture
 from pqrlearn.progressive import OnBatch, Pass, finite, peak_memory, rate_name
@@ -26,7 +26,10 @@ from pqrlearn.training import train as run
 @options.output("Where to save the model. Without it the run only measures.")
 @options.schema
 @click.option(
-    "--model", type=options.Choice(LEARNERS), help="Default: auto, which needs no settings."
+    "--model",
+    type=words.Choice(LEARNERS),
+    metavar="KIND",
+    help="auto (the default, which needs no settings), pqr, lr, qr, fm, difacto, cfm or ccfm.",
 )
 @options.memory
 @options.loss
@@ -44,9 +47,9 @@ from pqrlearn.training import train as run
 @options.block_rows
 @click.option(
     "--interaction-scale",
-    type=options.Scale(),
-    metavar="FACTOR|none",
-    help="pqr, qr: multiply the interactions of a row by FACTOR/√(their number), or do not scale "
+    type=words.Scale(),
+    metavar="F|none",
+    help="pqr, qr: multiply the interactions of a row by F/√(their number), or do not scale "
     f"them (the paper). Default: {hyper.INTERACTION_SCALE}.",
 )
 @click.option("--bias/--no-bias", default=None, help="Learn a constant term. Default: on.")
@@ -88,6 +91,8 @@ from pqrlearn.training import train as run
 @options.as_json
 def train(files: tuple[str, ...], quiet: bool, as_json: bool, **rest: Any) -> None:
     """Learn a model from FILEs: tables or rows of features (- is stdin).
+
+        pqr train clicks.csv --label click -o clicks.pqr
 
     Tables are CSV, Parquet, Arrow and JSON lines, and need a --label or a --schema; what their
     columns are is guessed from the first rows and shown. Rows of features are libsvm and Vowpal
@@ -191,7 +196,7 @@ def _cells(result: TrainResult, first: Pass) -> list[tuple[str, str]]:
         ("rows", f"{first.rows:,}{_held_out(result, 0)}"),
         ("seconds", f"{first.seconds:.2f}  ({first.rows_per_second:,.0f} rows/s)"),
         *(
-            (f"progressive {name}", cell + _held_out(result, number))
+            (_of_predictions(name), cell + _held_out(result, number))
             for number, (name, cell) in enumerate(show.figure_cells(first), 1)
         ),
         *(
@@ -205,12 +210,17 @@ def _cells(result: TrainResult, first: Pass) -> list[tuple[str, str]]:
     ]
 
 
+def _of_predictions(name: str) -> str:
+    """Says of figures like LogLoss and AUC that they are those of rows not seen before."""
+    return name if name.startswith(("best", "mean")) else f"progressive {name}"
+
+
 def _held_out(result: TrainResult, number: int) -> str:
     """The figure of the rows that were held out, to stand beside that of the others."""
     if result.held_out is None:
         return ""
     cells = [f"{result.held_out.rows:,}", *(cell for _, cell in show.figure_cells(result.held_out))]
-    return f"   held out: {cells[number]}"
+    return f"  held out {cells[number]}"
 
 
 def _model_cells(learner: Learner) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pqrlearn import tune as tuning
-from pqrlearn.cli import options, page, show
+from pqrlearn.cli import options, page, show, words
 from pqrlearn.errors import DataError
 from pqrlearn.learners import LEARNERS
 from pqrlearn.loss import loss_named
@@ -22,17 +22,18 @@ from pqrlearn.loss import loss_named
 @options.files
 @click.option(
     "--model",
-    type=options.Choice(kind for kind in LEARNERS if kind != "auto"),
+    type=words.Choice(kind for kind in LEARNERS if kind != "auto"),
+    metavar="KIND",
     default="pqr",
     show_default=True,
-    help="What to find settings for.",
+    help="What to find settings for: pqr, lr, qr, fm, difacto, cfm or ccfm.",
 )
 @options.loss
 @options.single_order
 @click.option(
     "--interaction-scale",
-    type=options.Scale(),
-    metavar="FACTOR|none",
+    type=words.Scale(),
+    metavar="F|none",
     help="Use this scale instead of searching for one.",
 )
 @click.option(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from operator import index
-from typing import Any, ClassVar, Self, TypeGuard
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
-from pqrlearn.errors import Corrupt, HyperError, NotAModel, RefusedRow, RowError
+from pqrlearn.errors import Corrupt, HyperError, NotAModel, RowError
 from pqrlearn.frames import is_frame
 from pqrlearn.learners import frames
+from pqrlearn.learners.given import are_dicts, as_batch, each_row, located
 from pqrlearn.learners.state import State
 from pqrlearn.loss import LossName
 from pqrlearn.rows import Batch, Features, FloatArray, Numbers, RowsLike, as_numbers
@@ -97,7 +98,7 @@ class Learner(ABC):
             try:
                 _core.check_targets(self.loss, batch.labels, batch.weights)
             except ValueError as error:
-                raise _located(error, batch) from None
+                raise located(error, batch) from None
             add_names(self.names, batch.new_names)
         return self._learn_batch(batch)
 
@@ -135,7 +136,7 @@ class Learner(ABC):
         >>> model.learn_many([{"site": "news"}, {"site": "shop"}], [1, 0]).round(2).tolist()
         [0.5, 0.51]
         """
-        if _are_dicts(X):
+        if are_dicts(X):
             return self._learn_dicts(X, y, weights)
         if is_frame(X):
             return self._linked(frames.learn_frame(self, X, y, weights))
@@ -148,7 +149,7 @@ class Learner(ABC):
         >>> LR("squared").predict_many([{"site": "news"}, {"site": "shop"}]).tolist()
         [0.0, 0.0]
         """
-        if _are_dicts(X) or is_frame(X):
+        if are_dicts(X) or is_frame(X):
             return self._linked(self.margin_many(X))
         return self._batch_predictions(as_batch(X))
 
@@ -162,8 +163,8 @@ class Learner(ABC):
         >>> LR().margin_many([{"site": "news"}]).tolist()
         [0.0]
         """
-        if _are_dicts(X):
-            return _each(X, self.margin_one)
+        if are_dicts(X):
+            return each_row(X, self.margin_one)
         if is_frame(X):
             return frames.predict_frame(self, X)
         return self._batch_margins(as_batch(X))
@@ -183,7 +184,7 @@ class Learner(ABC):
         except ValueError as error:
             raise RowError(str(error)) from None
         triples = list(zip(X, labels.tolist(), amounts.tolist(), strict=True))
-        return _each(triples, lambda triple: self.learn_one(*triple))
+        return each_row(triples, lambda triple: self.learn_one(*triple))
 
     # -- inspecting -------------------------------------------------------------
 
@@ -437,63 +438,3 @@ class Learner(ABC):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.__copy__()
-
-
-def as_batch(X: Any, y: Any = None, weights: Any = None) -> Batch:
-    if isinstance(X, Batch):
-        if y is None and weights is None:
-            return X
-        labels = X.labels if y is None else as_numbers("labels", y)
-        amounts = X.weights if weights is None else as_numbers("weights", weights, np.float32)
-        return Batch._owned(
-            X.indptr, X.indices, X.values, labels, amounts, X.lines, X.source, X.new_names
-        )
-    if hasattr(X, "tocsr"):
-        return Batch.from_csr(X.tocsr(), y, weights)
-    raise TypeError(
-        "rows must be a Batch, a frame, an array, a SciPy sparse matrix or a list of dicts, "
-        f"not {type(X).__name__}"
-    )
-
-
-def _are_dicts(X: object) -> TypeGuard[Sequence[Features]]:
-    return isinstance(X, Sequence) and not isinstance(X, str | bytes)
-
-
-def _each(rows: Sequence[Any], call: Callable[[Any], float]) -> FloatArray:
-    """The result of the call for each row; an error names the row."""
-    found = np.empty(len(rows))
-    for at, row in enumerate(rows):
-        try:
-            found[at] = call(row)
-        except RowError as error:
-            raise RowError(f"row {at}: {error.message}") from None
-        except TypeError as error:
-            raise TypeError(f"row {at}: {error}") from None
-    return found
-
-
-def _without_row(error: ValueError) -> str:
-    return str(error).removeprefix("row 0: ")
-
-
-def _complete(margins: FloatArray, batch: Batch) -> FloatArray:
-    if len(margins) == len(batch):
-        return margins
-    row = len(margins)
-    line = None if batch.lines is None else int(batch.lines[row])
-    head = "" if batch.lines is not None else f"row {row}: "
-    at = {"path": batch.source, "line": line, "byte": None if line is None else 1}
-    error = RefusedRow(head + _core.TOO_LARGE, **at)  # type: ignore[arg-type]
-    alone = batch.part(row, row + 1).take(np.array([0]))  # a copy: a part keeps the batch alive
-    error.row, error.alone, error.margins = row, alone, margins
-    raise error
-
-
-def _located(error: ValueError, batch: Batch) -> RowError:
-    """The error of the core, with the line of the file instead of the row of the batch."""
-    head, _, message = str(error).partition(": ")
-    if batch.lines is None or not head.startswith("row "):
-        return RowError(str(error))
-    line = int(batch.lines[int(head.removeprefix("row "))])
-    return RowError(message, path=batch.source, line=line, byte=1)

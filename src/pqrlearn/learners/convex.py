@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError
 from pqrlearn.hyper import NuclearBall, check_whole
-from pqrlearn.learners.base import _complete, _located
+from pqrlearn.learners.given import complete, located
 from pqrlearn.learners.numbered import NumberedLearner
 from pqrlearn.learners.spectral import Entries, IntArray, Spectrum
 from pqrlearn.loss import LossName, check_loss, loss_named
@@ -66,13 +66,13 @@ class SpectralLearner(NumberedLearner):
             for row in range(start, start if self._augmented else stop):
                 margins[row] += self._linear_margin(*_listed(batch, row))
         wrong = np.flatnonzero(~np.isfinite(margins))
-        return _complete(margins[: wrong[0]] if len(wrong) else margins, batch)
+        return complete(margins[: wrong[0]] if len(wrong) else margins, batch)
 
     def _learn_batch(self, batch: Batch) -> FloatArray:
         try:
             _core.check_targets(self.loss, batch.labels, batch.weights)
         except ValueError as error:
-            raise _located(error, batch) from None
+            raise located(error, batch) from None
         margins = np.empty(len(batch))
         learned = np.flatnonzero(batch.weights > 0)
         done = 0
@@ -85,7 +85,7 @@ class SpectralLearner(NumberedLearner):
             done += len(part)
             if done < stop:
                 break
-        return _complete(margins[:done], batch)
+        return complete(margins[:done], batch)
 
     def _learn_part(self, batch: Batch, start: int, stop: int) -> list[float]:
         """Learns rows up to the next step, then takes it if it is due; stops before a bad row."""

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError, RefusedRow
 from pqrlearn.hyper import check_whole
-from pqrlearn.learners.base import Learner, _complete
+from pqrlearn.learners.base import Learner
 from pqrlearn.learners.bayes import BAYES
 from pqrlearn.learners.build import LEARNERS
+from pqrlearn.learners.given import complete
 from pqrlearn.learners.numbered import NumberedLearner
 from pqrlearn.loss import LossName, loss_named
 from pqrlearn.rows import Batch, FloatArray
@@ -72,11 +73,11 @@ class Mixture(NumberedLearner):
             self._rows += int(np.count_nonzero(run.weights[:stop] > 0))
             done += stop
             if stop < len(run) or done == len(batch):
-                return _complete(np.concatenate(mixed), batch)
+                return complete(np.concatenate(mixed), batch)
 
     def _batch_margins(self, batch: Batch) -> FloatArray:
         margins = np.stack([_each_row(learner._batch_margins, batch) for learner in self.learners])
-        return _complete(self._bayes.mixed(margins[:, : _predicted(margins)]), batch)
+        return complete(self._bayes.mixed(margins[:, : _predicted(margins)]), batch)
 
     # -- inspecting -------------------------------------------------------------
 

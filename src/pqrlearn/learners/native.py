@@ -9,7 +9,8 @@ from typing import Any
 from pqrlearn import _core
 from pqrlearn.errors import RowError
 from pqrlearn.learners import frames
-from pqrlearn.learners.base import Learner, _complete, _located, _without_row
+from pqrlearn.learners.base import Learner
+from pqrlearn.learners.given import complete, located, without_row
 from pqrlearn.rows import Batch, Features, FloatArray, plain_error
 
 
@@ -38,7 +39,7 @@ class NativeLearner(Learner):
             prediction: float = self._model.learn_dict(x, y, weight)
             return prediction
         except ValueError as error:
-            raise RowError(_without_row(error)) from None
+            raise RowError(without_row(error)) from None
         except TypeError as error:
             raise plain_error(error, x, y, weight) from None
 
@@ -49,7 +50,7 @@ class NativeLearner(Learner):
             prediction: float = self._model.predict_dict(x)
             return prediction
         except ValueError as error:
-            raise RowError(_without_row(error)) from None
+            raise RowError(without_row(error)) from None
         except TypeError as error:
             raise plain_error(error, x) from None
 
@@ -60,13 +61,13 @@ class NativeLearner(Learner):
             margin: float = self._model.margin_dict(x)
             return margin
         except ValueError as error:
-            raise RowError(_without_row(error)) from None
+            raise RowError(without_row(error)) from None
         except TypeError as error:
             raise plain_error(error, x) from None
 
     def _batch_margins(self, batch: Batch) -> FloatArray:
         margins = self._model.margin(batch.indptr, batch.indices, batch.values)
-        return _complete(margins, batch)
+        return complete(margins, batch)
 
     def _batch_predictions(self, batch: Batch) -> FloatArray:
         predictions: FloatArray = self._model.predict(batch.indptr, batch.indices, batch.values)
@@ -77,8 +78,8 @@ class NativeLearner(Learner):
         try:
             margins = self._learned(batch)
         except ValueError as error:
-            raise _located(error, batch) from None
-        return _complete(margins, batch)
+            raise located(error, batch) from None
+        return complete(margins, batch)
 
     def _learned(self, batch: Batch) -> FloatArray:
         margins: FloatArray = self._model.learn(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pqrlearn import _core
 from pqrlearn.errors import RowError
 from pqrlearn.learners import frames
-from pqrlearn.learners.base import Learner, _without_row
+from pqrlearn.learners.base import Learner
+from pqrlearn.learners.given import without_row
 from pqrlearn.rows import Batch, Features, plain_error
 
 
@@ -22,7 +23,7 @@ class NumberedLearner(Learner):
             row = self._reader.read_labelled(x, self.next_feature, self.loss, y, weight)
             margins = self._learn_batch(Batch._unchecked(*row))
         except ValueError as error:
-            raise RowError(_without_row(error)) from None
+            raise RowError(without_row(error)) from None
         except TypeError as error:
             raise plain_error(error, x, y, weight) from None
         if row[4][0] > 0:
@@ -36,7 +37,7 @@ class NumberedLearner(Learner):
             row = Batch._unchecked(*self._reader.read(x, self.next_feature))
             return float(self._batch_margins(row)[0])
         except ValueError as error:
-            raise RowError(_without_row(error)) from None
+            raise RowError(without_row(error)) from None
         except TypeError as error:
             raise plain_error(error, x) from None
 

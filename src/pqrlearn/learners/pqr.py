@@ -306,7 +306,7 @@ class PQR(_Linear):
         bias: bool = True,
         **rates: Unpack[FtrlRates],
     ) -> None:
-        if not isinstance(separation, Separation) or "order" in rates:
+        if not isinstance(separation, Separation):
             raise _no_separation(rates.get("order"))
         chosen = with_rates("PQR", optimizer, _DEFAULT, rates)
         self._set_up(separation, loss, chosen, interaction_scale, bias, separation.names.copy())

@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
 from pqrlearn.errors import DataError
 from pqrlearn.hyper import check_whole
 from pqrlearn.learners import Learner
-from pqrlearn.learners.base import as_batch
+from pqrlearn.learners.given import as_batch
 from pqrlearn.learners.params import Params, parameters
 from pqrlearn.rows import Batch, FloatArray
 from pqrlearn.schema import Schema
