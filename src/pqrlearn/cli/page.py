@@ -22,6 +22,7 @@ HEADINGS: Final[dict[str, tuple[str, ...]]] = {
     "Run": (
         *("model_file", "output", "shown", "form", "id_column", "resume", "holdout", "passes"),
         *("checkpoint", "every", "on_bad_row", "bad_rows"),
+        *("trials", "validation", "shuffle", "rows", "search_seed", "cache", "jobs"),
     ),
     "Optimizer": ("optimizer", "alpha", "beta", "l1", "l2", "eta", "schedule", "radius"),
     "Factors": ("rank", "tiers", "seed", "init", "factor_eta", "factor_l2", "block_rows"),
@@ -29,7 +30,7 @@ HEADINGS: Final[dict[str, tuple[str, ...]]] = {
 }
 """Options by heading, in the order of the help: the most used first."""
 
-_RANGE = re.compile(r"  \[[^]]*x[^]]*\]$")  # as in [x>=1], which the message of an error has
+_RANGE = r"(?:[\d.]+<=?)?x(?:[<>]=?[\d.]+)?"  # as in x>=1, which the message of an error has
 
 
 class Command(click.Command):
@@ -52,7 +53,16 @@ def _section(
     records = [record for param in params if (record := param.get_help_record(context))]
     if records:
         with formatter.section(title):
-            formatter.write_dl([(option, _RANGE.sub("", text)) for option, text in records])
+            formatter.write_dl([(option, _without_range(text)) for option, text in records])
+
+
+def _without_range(text: str) -> str:
+    """Help without the range of a number.
+
+    >>> _without_range("Passes.  [default: 1; x>=1]"), _without_range("A share.  [0<x<1]")
+    ('Passes.  [default: 1]', 'A share.')
+    """
+    return re.sub(rf"  \[{_RANGE}\]$", "", re.sub(rf"; {_RANGE}\]$", "]", text))
 
 
 def _use_file(context: click.Context, _: click.Parameter, path: str | None) -> None:

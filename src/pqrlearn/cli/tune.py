@@ -46,6 +46,7 @@ from pqrlearn.loss import loss_named
 )
 @click.option(
     "--seed",
+    "search_seed",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
@@ -83,7 +84,7 @@ from pqrlearn.loss import loss_named
 def tune(
     files: tuple[str, ...],
     order: int | str | None,
-    seed: int,
+    search_seed: int,
     quiet: bool,
     as_json: bool,
     **rest: Any,
@@ -98,7 +99,7 @@ def tune(
         inputs=files,
         order=options.one_order(order, "settings are found for one order"),
         settings=options.take_settings(rest),
-        seed=seed,
+        seed=search_seed,
         **rest,
     )
     task = config.task()
