@@ -43,9 +43,15 @@ class Coding {
     return {reinterpret_cast<const char*>(bytes.data()) + offsets[at],
             static_cast<std::size_t>(offsets[at + 1] - offsets[at])};
   }
+  // As ==, without a call.
   bool same(std::string_view a, std::int32_t code) const {
     const std::string_view b = text(code);
-    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
+    if (a.size() != b.size()) return false;
+    if (a.size() < 8) return few_bytes(a) == few_bytes(b);
+    for (std::size_t i = 0; i + 8 < a.size(); i += 8) {
+      if (load(a.data() + i, 8) != load(b.data() + i, 8)) return false;
+    }
+    return load(a.data() + a.size() - 8, 8) == load(b.data() + b.size() - 8, 8);
   }
 
   // Eight bytes at a time; of a text with fewer, two words that cover it.
@@ -53,15 +59,19 @@ class Coding {
     std::uint64_t h = text.size();
     const char* at = text.data();
     const char* const end = at + text.size();
-    if (text.size() >= 8) {
-      for (; end - at > 8; at += 8) h = mix(h, load(at, 8));
-      return finish(mix(h, load(end - 8, 8)));
-    }
-    if (text.size() >= 4) return finish(mix(h, load(at, 4) << 32 | load(end - 4, 4)));
+    if (text.size() < 8) return finish(mix(h, few_bytes(text)));
+    for (; end - at > 8; at += 8) h = mix(h, load(at, 8));
+    return finish(mix(h, load(end - 8, 8)));
+  }
+  // All of one to seven, some of them twice.
+  static std::uint64_t few_bytes(std::string_view text) {
+    const char* const at = text.data();
+    const std::size_t size = text.size();
+    if (size >= 4) return load(at, 4) << 32 | load(at + size - 4, 4);
     const auto byte = [at](std::size_t i) {
       return std::uint64_t{static_cast<unsigned char>(at[i])};
     };
-    return finish(mix(h, byte(0) | byte(text.size() / 2) << 8 | byte(text.size() - 1) << 16));
+    return byte(0) | byte(size / 2) << 8 | byte(size - 1) << 16;
   }
   static std::uint64_t load(const char* at, std::size_t size) {
     std::uint64_t word = 0;

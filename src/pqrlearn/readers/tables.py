@@ -155,6 +155,7 @@ class TableReader(Reader):
             encoder.check(piece.table.schema.names)
             columns, labels, weights, bad = encoder.encode(piece.table)
             if bad:
+                encoder.forget()
                 good = self._without(piece, bad)
                 if len(good.lines):
                     yield from self._batches(encoder, good)
