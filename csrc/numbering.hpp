@@ -125,10 +125,7 @@ class Numbering {
       plain = plain && !column.first && !column.values;
     }
     out.reserve(rows_, features);
-    if (plain) {
-      fill_plain(out);
-      return rows_;
-    }
+    if (plain && fill_plain(out)) return rows_;
     for (std::size_t row = 0; row < rows_; ++row) {
       for (const Coded& column : columns_) push(column, row, out);
       if (!out.end_row(0.0, 1.0f, 0)) return row;
@@ -138,6 +135,8 @@ class Numbering {
 
  private:
   static constexpr std::size_t together = 16;  // names on their way through the caches
+  static constexpr std::size_t tile_rows = 64, tile_width = few_keys + more_keys;
+  static constexpr std::size_t twice = ~std::size_t{0};
 
   struct Used {
     std::size_t code, first;
@@ -238,21 +237,50 @@ class Numbering {
     }
   }
 
-  // One value of 1 per column and row, or none: all features of a row fit into registers.
-  void fill_plain(RowBuffer& out) const {
-    vectorised(has_avx2(), [this, &out](auto width) PQR_ALWAYS_INLINE {
-      std::uint32_t row_of_features[few_keys + more_keys] = {};
-      for (std::size_t row = 0; row < rows_; ++row) {
-        std::size_t size = 0;
-        for (const Coded& column : columns_) {
-          const auto code = static_cast<std::size_t>(column.codes[row] + 1);
-          const std::int64_t index = column.lookup->found[code];
-          row_of_features[size] = static_cast<std::uint32_t>(index);
-          size += index >= 0;
-        }
-        out.push_row<decltype(width)::value>(row_of_features, size);
-      }
-    });
+  // One value of 1 per column and row, or none. Some rows at a time are looked up column by column:
+  // then many numbers are on their way through the caches at once. False when a row has a feature
+  // twice.
+  bool fill_plain(RowBuffer& out) const {
+    out.indices.resize(rows_ * columns_.size());
+    std::vector<std::uint32_t> tile(tile_rows * tile_width);
+    const std::size_t size =
+        vectorised(has_avx2(), [this, &out, &tile](auto width) PQR_ALWAYS_INLINE {
+          std::size_t done = 0;
+          for (std::size_t row = 0; row < rows_; row += tile_rows) {
+            const std::size_t rows = std::min(tile_rows, rows_ - row);
+            std::array<std::size_t, tile_rows> sizes{};
+            for (const Coded& column : columns_) take(column, row, rows, tile.data(), sizes.data());
+            for (std::size_t r = 0; r < rows; ++r) {
+              const std::uint32_t* const keys = &tile[r * tile_width];
+              std::uint32_t places[tile_width];
+              if (!places_in_order<decltype(width)::value>(keys, sizes[r], places)) return twice;
+              std::uint32_t* const to = out.indices.data() + done;
+              for (std::size_t i = 0; i < sizes[r]; ++i) to[places[i]] = keys[i];
+              done += sizes[r];
+              out.indptr.push_back(static_cast<std::int64_t>(done));
+            }
+          }
+          return done;
+        });
+    if (size == twice) {
+      out.clear();
+      return false;
+    }
+    out.indices.resize(size);
+    out.values.assign(size, 1.0f);
+    return true;
+  }
+
+  // The numbers of some rows of one column, behind those that the rows have.
+  static void take(const Coded& column, std::size_t row, std::size_t rows, std::uint32_t* tile,
+                   std::size_t* sizes) {
+    const std::int32_t* const codes = column.codes + row;
+    const std::int64_t* const found = column.lookup->found.data() + 1;
+    for (std::size_t r = 0; r < rows; ++r) {
+      const std::int64_t index = found[codes[r]];
+      tile[r * tile_width + sizes[r]] = static_cast<std::uint32_t>(index);
+      sizes[r] += index >= 0;
+    }
   }
 
   static void push(const Coded& column, std::size_t row, RowBuffer& out) {

@@ -189,26 +189,11 @@ class RowBuffer {
       drop_row();
       return false;
     }
-    close_row(label, weight, line);
+    indptr.push_back(static_cast<std::int64_t>(indices.size()));
+    labels.push_back(label);
+    weights.push_back(weight);
+    lines.push_back(line);
     return true;
-  }
-
-  // A row of up to `few_keys` features of value 1, in any order, in an array with room for
-  // `more_keys` more. `width` is that of places_in_order.
-  template <std::size_t width>
-  PQR_ALWAYS_INLINE void push_row(const std::uint32_t* features, std::size_t size) {
-    const std::size_t begin = indices.size();
-    std::uint32_t places[few_keys + more_keys];
-    const bool differ = places_in_order<width>(features, size, places);
-    indices.resize(begin + size);
-    values.resize(begin + size, 1.0f);
-    if (differ) {
-      for (std::size_t i = 0; i < size; ++i) indices[begin + places[i]] = features[i];
-      close_row(0.0, 1.0f, 0);
-    } else {
-      std::copy(features, features + size, indices.begin() + static_cast<std::ptrdiff_t>(begin));
-      end_row(0.0, 1.0f, 0);  // a sum of few ones is finite
-    }
   }
 
   // Forgets what push() has added since the last end_row().
@@ -219,13 +204,6 @@ class RowBuffer {
 
  private:
   std::vector<std::uint64_t> scratch_;
-
-  void close_row(double label, float weight, std::int64_t line) {
-    indptr.push_back(static_cast<std::int64_t>(indices.size()));
-    labels.push_back(label);
-    weights.push_back(weight);
-    lines.push_back(line);
-  }
 
   // Whole numbers in the order of (index, value): the sign of a value is flipped, and all bits of
   // a negative one.

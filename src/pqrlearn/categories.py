@@ -8,8 +8,20 @@ from typing import Any, Final
 import numpy as np
 
 from pqrlearn.names import Coded, Coding, Lookup, Texts
-from pqrlearn.values import Array, Codes, Mask, coded, is_text, packed, plain, text_parts, texts_of
-from pqrlearn.values import unpacked
+from pqrlearn.values import (
+    Array,
+    Codes,
+    Mask,
+    as_numpy,
+    coded,
+    indices_of,
+    is_text,
+    packed,
+    plain,
+    text_parts,
+    texts_of,
+    unpacked,
+)
 
 MOST_KEPT: Final = 1 << 16
 """Values of a column of text that are remembered; with more it begins anew."""
@@ -78,12 +90,9 @@ class _Values:
         return _place(dictionary) == _place(self._dictionary)
 
     def code(self, array: Array) -> Coded:
-        import pyarrow as pa
-
-        codes = array.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = indices_of(array)
         if self._named is not None:
             codes = _without_missing(codes, self._named)
-        codes = np.ascontiguousarray(codes, np.int32)
         return Coded(self._texts, codes, prefix=self._prefix, lookup=self._lookup)
 
 
@@ -93,7 +102,7 @@ def _place(array: Array) -> tuple[Any, ...]:
 
 
 def _is_named(texts: Array) -> Mask:
-    mask: Mask = texts.is_valid().to_numpy(zero_copy_only=False)
+    mask: Mask = as_numpy(texts.is_valid())
     return mask
 
 

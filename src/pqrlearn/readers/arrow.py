@@ -23,6 +23,8 @@ from pqrlearn.values import is_text
 PARQUET_MAGIC: Final = b"PAR1"
 ARROW_MAGIC: Final = b"ARROW1"
 STREAM_MAGIC: Final = b"\xff\xff\xff\xff"
+GROUP_ROWS: Final = 1 << 20
+"""Of a row group at a time: pyarrow copies the dictionaries of its columns every time."""
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -111,7 +113,7 @@ class ParquetReader(_ArrowReader):
     def _group(self, file: Any, group: int, begin: int, end: int) -> Iterator[Piece]:
         columns = self._top(file.schema_arrow.names)
         at = 0
-        options = {"batch_size": BATCH_ROWS, "row_groups": [group], "columns": columns}
+        options = {"batch_size": GROUP_ROWS, "row_groups": [group], "columns": columns}
         for batch in file.iter_batches(**options):
             first, last = max(begin, at), min(end, at + batch.num_rows)
             if first < last:
