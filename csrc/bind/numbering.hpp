@@ -1,6 +1,8 @@
 // Columns of Python as rows of numbered features, and names that come with them.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -35,11 +37,16 @@ auto code_texts(Coding& coding, const In<Offset>& offsets, const In<std::uint8_t
   {
     nb::gil_scoped_release release;
     const auto* const text = reinterpret_cast<const char*>(bytes.data());
-    for (std::size_t n = 0; n < size && good; ++n) {
-      const Offset begin = offsets.data()[n], end = offsets.data()[n + 1];
-      good = begin <= end && static_cast<std::size_t>(end) <= bytes.size();
-      if (!good || (valid && !valid->data()[n])) continue;
-      codes[n] = coding.code({text + begin, static_cast<std::size_t>(end - begin)});
+    std::array<Coding::Key, 16> keys;  // on their way through the caches
+    for (std::size_t first = 0; first < size && good; first += keys.size()) {
+      const std::size_t count = std::min(keys.size(), size - first);
+      for (std::size_t n = 0; n < count && good; ++n) {
+        const Offset begin = offsets.data()[first + n], end = offsets.data()[first + n + 1];
+        good = begin <= end && static_cast<std::size_t>(end) <= bytes.size();
+        const bool missing = !good || (valid && !valid->data()[first + n]);
+        keys[n] = coding.key({text + begin, missing ? 0 : static_cast<std::size_t>(end - begin)});
+      }
+      for (std::size_t n = 0; n < count && good; ++n) codes[first + n] = coding.code(keys[n]);
     }
   }
   if (!good) refuse("offsets of texts must rise within the bytes");

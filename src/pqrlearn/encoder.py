@@ -21,6 +21,7 @@ from pqrlearn.values import Array, Mask, coded, is_text, plain
 LARGEST = float(np.finfo(np.float32).max)
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _SHOWN = 20
+_NOWHERE: Mask = np.zeros(0, np.bool_)
 
 
 def batch_of(
@@ -49,7 +50,7 @@ def batch_of(
     new = None
     if rows.new_names:
         new = NewNames(rows.new_indices, rows.new_names, rows.new_rows)
-    return Batch._owned(
+    return Batch._unchecked(
         rows.indptr,
         rows.indices,
         rows.values,
@@ -192,7 +193,7 @@ class _Cells:
 
     def _category(self) -> tuple[list[Coded], Mask]:
         found = self.categories.code(self._array)
-        return [found], found.codes < 0
+        return [found], found.codes < 0 if self._column.missing else _NOWHERE
 
     def _numbers(self) -> npt.NDArray[np.float64]:
         values, bad = numbers(self._array, self._nulls)
