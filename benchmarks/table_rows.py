@@ -242,7 +242,7 @@ def hex_texts(first: int, count: int) -> pa.Array:
     """The numbers from `first` on, each as eight hex digits that do not show their order.
 
     >>> hex_texts(0, 2).to_pylist()
-    ['85ebca6b', '2345ac20']
+    ['85eb4f80', '0bd79f01']
     """
     numbers = np.arange(first + 1, first + 1 + count, dtype=np.uint64)
     numbers = numbers * np.uint64(0x85EBCA6B) & np.uint64(0xFFFFFFFF)  # odd: all stay different
@@ -268,7 +268,8 @@ class Sampled(TableRows):
     def _sample(self) -> pa.Table:
         source = self.source()
         assert source is not None
-        head = source.open().readline().strip().split(",")
+        with source.open() as file:
+            head = file.readline().strip().split(",")
         texts = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(head, pa.string()))
         return pyarrow.csv.read_csv(source, convert_options=texts).combine_chunks()
 

@@ -28,6 +28,8 @@ BINS: Final = 20
 """Quantiles of the sample at which numbers are cut."""
 LEAST_ROWS: Final = 100
 """A sample with fewer cells does not tell that values never come again."""
+EXACT: Final = 2.0**53
+"""Whole numbers from here on are not all different as floats."""
 _MOST_SHOWN = 5
 
 
@@ -194,13 +196,20 @@ class _Look:
             return self._ignored("no cell has a value")
         if (cells != np.floor(cells)).any():
             return self._binned(cells, "numbers")
-        values, counts = np.unique(cells, return_counts=True)
-        if len(cells) >= LEAST_ROWS and len(values) == len(cells):
+        counts = self._counts(cells)
+        if len(cells) >= LEAST_ROWS and len(counts) == len(cells):
             return self._ignored("whole numbers, all different")
         if counts[counts > 1].sum() * 2 >= len(cells):
-            why = f"whole numbers that come again: {len(values):,} different values"
+            why = f"whole numbers that come again: {len(counts):,} different values"
             return self._made("category", ""), why
         return self._binned(cells, "whole numbers that seldom come again")
+
+    def _counts(self, cells: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """How often each value occurs. Of large ids, which floats cannot tell apart, by text."""
+        if np.abs(cells).max() >= EXACT:
+            codes = coded(self._array, self._nulls)[1]
+            return np.unique(codes[codes >= 0], return_counts=True)[1]
+        return np.unique(cells, return_counts=True)[1]
 
     def _binned(self, cells: npt.NDArray[np.float64], why: str) -> tuple[Column, str]:
         edges = quantiles(cells, BINS)

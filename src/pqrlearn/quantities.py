@@ -86,7 +86,9 @@ def _floats(array: Array) -> npt.NDArray[np.float64]:
 
     if not array.null_count:
         return as_numpy(array)
-    values = pa.Array.from_buffers(array.type, len(array), [None, array.buffers()[1]], 0, array.offset)
+    values = pa.Array.from_buffers(
+        array.type, len(array), [None, array.buffers()[1]], 0, array.offset
+    )
     return np.where(as_numpy(array.is_valid()), as_numpy(values), np.nan)
 
 

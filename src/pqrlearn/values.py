@@ -79,7 +79,7 @@ def coded(array: Array, nulls: Sequence[str] = ()) -> tuple[Texts, Codes]:
 
 
 def indices_of(array: Array) -> Codes:
-    """Which value of its dictionary each cell has; -1 where it is missing. Copied only if needed."""
+    """Which value of its dictionary each cell has; -1 where it is missing. Copied if need be."""
     import pyarrow as pa
 
     indices = array.indices.cast(pa.int32())
