@@ -35,7 +35,7 @@ SUFFIXES = ("csv", "parquet", "svm", "vw", "vw.csv")
 BLOCK_ROWS = 1 << 17
 GROUP_ROWS = 1 << 20
 DICTIONARY_BYTES = 1 << 23
-"""Of a row group's column: a column that is a dictionary in memory is one in the file."""
+"""Room for all different values of a row group's column; pyarrow's own limit is a megabyte."""
 
 Codes = npt.NDArray[np.uint32]
 """Which value each cell has: one array row per column, and one column per row."""
@@ -116,7 +116,7 @@ class TableRows(ABC):
             done = 0
             for codes, labels in self.blocks():
                 table = self._table(codes, labels, done)
-                groups.add(table)
+                groups.add(pa.table(dict(zip(table.column_names, _plain(table), strict=True))))
                 for suffix, text in self._texts(table, codes, labels, first=done == 0).items():
                     files[suffix].write(text)
                 done += len(labels)
@@ -176,6 +176,12 @@ class TableRows(ABC):
             labels,
             np.ones(rows, np.float32),
         )
+
+
+def _plain(table: pa.Table) -> list[pa.ChunkedArray]:
+    """Categories as text: each row group then has a dictionary of its own, as in most files."""
+    kinds = [pa.string() if pa.types.is_dictionary(one) else one for one in table.schema.types]
+    return [column.cast(kind) for column, kind in zip(table.columns, kinds, strict=True)]
 
 
 class _Groups:

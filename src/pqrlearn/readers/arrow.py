@@ -113,7 +113,8 @@ class ParquetReader(_ArrowReader):
     def _group(self, file: Any, group: int, begin: int, end: int) -> Iterator[Piece]:
         columns = self._top(file.schema_arrow.names)
         at = 0
-        options = {"batch_size": GROUP_ROWS, "row_groups": [group], "columns": columns}
+        size = min(GROUP_ROWS, end)
+        options = {"batch_size": size, "row_groups": [group], "columns": columns}
         for batch in file.iter_batches(**options):
             first, last = max(begin, at), min(end, at + batch.num_rows)
             if first < last:
@@ -134,6 +135,12 @@ class ParquetReader(_ArrowReader):
     @property
     def size(self) -> int:
         return sum(self._groups)
+
+    def starts(self, parts: int) -> list[int]:
+        """Those of row groups: to enter one in the middle is to read all of it before."""
+        firsts = np.cumsum([0, *self._groups])[:-1]
+        chosen = np.linspace(0, len(firsts) - 1, min(parts, len(firsts)))
+        return firsts[chosen.round().astype(np.int64)].tolist() if len(firsts) else []
 
     def estimated_rows(self) -> float:
         return self.size
