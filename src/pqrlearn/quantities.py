@@ -17,6 +17,7 @@ from pqrlearn.values import (
     Codes,
     Mask,
     as_numpy,
+    indices_of,
     is_text,
     no_text,
     plain,
@@ -75,7 +76,7 @@ def numbers(array: Array, nulls: Sequence[str] = ()) -> tuple[npt.NDArray[np.flo
 def _taken(array: Array, of: tuple[npt.NDArray[Any], Mask | None]) -> tuple[Any, Mask | None]:
     """What holds for the values of a dictionary, for each cell."""
     values, bad = of
-    codes = array.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    codes = indices_of(array)
     wrong = None if bad is None else np.append(bad, False)[codes]
     return np.append(values, np.nan)[codes], wrong
 
@@ -142,7 +143,7 @@ def times(array: Array, form: str | None, nulls: Sequence[str] = ()) -> tuple[Ar
         return pa.nulls(len(array), pa.timestamp("us")), None
     if types.is_dictionary(kind):
         found, bad = times(array.dictionary, form, nulls)
-        codes = array.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = indices_of(array)
         wrong = None if bad is None else np.append(bad, False)[codes]
         return found.take(array.indices), wrong
     if types.is_timestamp(kind):
