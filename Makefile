@@ -89,7 +89,7 @@ build/fuzz/libsvm: $(wildcard fuzz/*.cpp fuzz/*.hpp) $(addprefix csrc/,lanes.hpp
 		$(CXX) $(SANITIZED) fuzz/libsvm.cpp fuzz/driver.cpp build/fuzz/parse.o -o $@; \
 	fi
 
-build/fuzz/vw: fuzz/vw.cpp fuzz/driver.cpp $(addprefix csrc/,vw.cpp vw.hpp coding.hpp number.hpp)
+build/fuzz/vw: fuzz/vw.cpp fuzz/driver.cpp $(addprefix csrc/,vw.cpp vw.hpp coding.hpp number.hpp prefetch.hpp)
 	mkdir -p build/fuzz
 	if $(HAS_LIBFUZZER); then \
 		clang++ $(SANITIZED) -fsanitize=fuzzer fuzz/vw.cpp csrc/vw.cpp -o $@; \

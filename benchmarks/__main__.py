@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import endtoend, kdd, memory
+from benchmarks import endtoend, kdd, memory, tables
 from benchmarks.measure import ROOT, BenchmarkError
 from benchmarks.page import SECTIONS, save
 from benchmarks.results import Result
@@ -71,6 +71,8 @@ def run(part: str, rows: int | None, repeats: int, only: tuple[str, ...], cache:
         return kdd.compare(rows)
     if part == "memory":
         return memory.compare(rows, repeats, cache)
+    if part == "tables":
+        return tables.compare(rows, repeats, only, cache)
     return endtoend.compare(part, rows, repeats, only, cache)
 
 

@@ -13,9 +13,8 @@ from benchmarks.results import Result, comparisons, summary
 from benchmarks.workloads import SHAPES, Workload
 
 
-def choose(only: tuple[str, ...], order: int) -> list[Contender]:
+def chosen_of(everyone: list[Contender], only: tuple[str, ...]) -> list[Contender]:
     """All contenders, or those named; of them, those that are installed."""
-    everyone = contenders(order)
     unknown = set(only) - {contender.key for contender in everyone}
     if unknown:
         names = ", ".join(contender.key for contender in everyone)
@@ -31,7 +30,7 @@ def compare(
     name: str, rows: int | None, repeats: int, only: tuple[str, ...], cache: Path
 ) -> Result:
     """Runs everyone once per round, so that what disturbs the machine disturbs them all."""
-    chosen = choose(only, SHAPES[name].order)
+    chosen = chosen_of(contenders(SHAPES[name].order), only)
     workload = Workload(name, rows or SHAPES[name].rows, cache)
     tell(f"{workload.rows:,} rows like {workload.name}")
     about = workload.prepare()

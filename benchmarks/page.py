@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import kdd, memory, results
+from benchmarks import kdd, memory, results, tables
 from benchmarks.measure import ROOT
 from benchmarks.results import Result, as_json
 from benchmarks.targets import Parts, targets_table
@@ -19,6 +19,7 @@ SECTIONS: dict[str, Callable[[Result], str]] = {
     "avazu": results.section,
     "criteo": results.section,
     "memory": memory.section,
+    "tables": tables.section,
     "kdd": kdd.section,
 }
 """The parts of the benchmark, in the order of the page."""

@@ -47,13 +47,16 @@ def summary(contender: Contender, workload: Workload, readings: Sequence[Reading
     }
 
 
-def comparisons(readings: Mapping[Contender, Sequence[Reading]]) -> list[Result]:
+def comparisons(
+    readings: Mapping[Contender, Sequence[Reading]],
+    pairs: Sequence[tuple[str, str]] = COMPARISONS,
+) -> list[Result]:
     """Ratios of rows per second between those that took part."""
     titles = {contender.key: contender.title for contender in readings}
     found = {contender.key: mine for contender, mine in readings.items()}
     return [
         {"of": titles[of], "to": titles[to], **_ratios_of(found[of], found[to])}
-        for of, to in COMPARISONS
+        for of, to in pairs
         if of in found and to in found
     ]
 

@@ -10,7 +10,7 @@ from benchmarks.kdd import ROWS as KDD_ROWS
 from benchmarks.results import Result, table
 
 Parts = Mapping[str, Result]
-"""The results by part: avazu, criteo, memory, kdd."""
+"""The results by part: avazu, criteo, memory, tables, kdd."""
 
 Read = Callable[[Parts], float]
 """KeyError when it was not measured."""
@@ -23,7 +23,7 @@ class Target:
     what: str
     sign: Literal["≥", "≤"]
     bound: float
-    unit: Literal["×", "µs", "%", "rows"]
+    unit: Literal["×", "µs", "%", "rows", "bytes"]
     read: Read
 
     def reading(self, parts: Parts) -> float | None:
@@ -43,11 +43,14 @@ class Target:
         return [self.what, target, f"{shown} {self.unit}", "yes" if self.is_met(reading) else "no"]
 
 
-def speed(part: str, of: str, to: str) -> Read:
+def speed(part: str, of: str, to: str, *within: str) -> Read:
     """How many times as many rows per second, by the medians of both."""
 
     def read(parts: Parts) -> float:
-        rates = {one["key"]: one["rows_per_second"] for one in parts[part]["contenders"]}
+        found = parts[part]
+        for key in within:
+            found = found[key]
+        rates = {one["key"]: one["rows_per_second"] for one in found["contenders"]}
         return float(rates[of] / rates[to])
 
     return read
@@ -122,6 +125,37 @@ def _kdd(model: str, title: str) -> tuple[Target, ...]:
     )
 
 
+def _tables(rows: str, *within: str) -> tuple[Target, ...]:
+    def ratio(what: str, bound: float, of: str, to: str) -> Target:
+        return Target(f"{what}, {rows}", "≥", bound, "×", speed("tables", of, to, *within))
+
+    memory = ("tables", *within, "memory")
+    return (
+        ratio("LR from CSV : VW --ftrl", 2.5, "csv", "vw"),
+        ratio("LR from CSV : VW --ftrl --csv", 3, "csv", "vw-csv"),
+        ratio("LR from Parquet : from libsvm", 1, "parquet", "svm"),
+        ratio("PQR(8000) from Parquet : from libsvm", 1, "pqr-parquet", "pqr-svm"),
+        ratio("LR of a polars frame : VW DFtoVW", 30, "polars", "dftovw"),
+        ratio("LR of a pandas frame : VW DFtoVW", 30, "pandas", "dftovw"),
+        ratio("LR of a polars frame : OneHotEncoder + SGD", 3, "polars", "onehot"),
+        ratio("LR of a pandas frame : OneHotEncoder + SGD", 3, "pandas", "onehot"),
+        Target(
+            f"peak memory of all rows twice : once, {rows}",
+            "≤",
+            1.1,
+            "×",
+            figure(*memory, "growth"),
+        ),
+        Target(
+            f"dictionary of names, each beside its text, {rows}",
+            "≤",
+            100,
+            "bytes",
+            figure(*memory, "bytes_a_name"),
+        ),
+    )
+
+
 TARGETS = (
     *_linear("avazu", "Avazu"),
     *_linear("criteo", "Criteo"),
@@ -138,6 +172,8 @@ TARGETS = (
     *_one_by_one("clicks", "new names all the time"),
     *_predicting("avazu", "Avazu", 8000),
     *_predicting("criteo", "Criteo", 1000),
+    *_tables("Avazu's shape"),
+    *_tables("a sample of Avazu", "sample"),
     *_kdd("lr", "LR"),
     *_kdd("pqr", "PQR(100)"),
     Target("time of PQR(100) : LR, KDD2012", "≤", 2, "×", figure("kdd", "time_ratio")),

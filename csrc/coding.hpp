@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "prefetch.hpp"
+
 namespace pqr {
 
 class Coding {
@@ -14,25 +16,41 @@ class Coding {
   std::vector<std::int64_t> offsets{0};  // of the different texts in `bytes`
   std::vector<std::uint8_t> bytes;
 
-  std::int32_t code(std::string_view text) {
-    if (text.empty()) return -1;
-    const std::uint64_t mixed = hash(text);
-    const auto tag = static_cast<std::uint32_t>(mixed >> 32);
-    std::size_t at = static_cast<std::size_t>(mixed) & mask_;
+  // A text on its way: what is compared, and where that begins. The place is prefetched.
+  struct Key {
+    std::string_view text;
+    std::uint64_t word = 0, hash = 0;
+  };
+  Key key(std::string_view text) const {
+    Key key{text};
+    if (text.empty()) return key;
+    key.word = word_of(text);
+    key.hash = finish(mix(text.size(), key.word));
+    fetch(&places_[static_cast<std::size_t>(key.hash) & mask_]);
+    return key;
+  }
+
+  std::int32_t code(std::string_view text) { return code(key(text)); }
+  std::int32_t code(const Key& key) {
+    if (key.text.empty()) return -1;
+    std::size_t at = static_cast<std::size_t>(key.hash) & mask_;
     for (; places_[at].code >= 0; at = (at + 1) & mask_) {
-      if (places_[at].tag == tag && same(text, places_[at].code)) return places_[at].code;
+      if (is_at(places_[at], key)) return places_[at].code;
     }
     const auto next = static_cast<std::int32_t>(offsets.size() - 1);
-    places_[at] = {tag, next};
-    bytes.insert(bytes.end(), text.begin(), text.end());
+    places_[at] = {key.word, static_cast<std::uint32_t>(key.text.size()), next};
+    bytes.insert(bytes.end(), key.text.begin(), key.text.end());
     offsets.push_back(static_cast<std::int64_t>(bytes.size()));
     if (2 * offsets.size() > places_.size()) grow();
     return next;
   }
 
  private:
+  static constexpr std::size_t short_text = 8;  // whose word is all of it
+
   struct Place {
-    std::uint32_t tag = 0;
+    std::uint64_t word = 0;
+    std::uint32_t size = 0;
     std::int32_t code = -1;
   };
   std::vector<Place> places_ = std::vector<Place>(1024);  // at most half of them taken
@@ -43,25 +61,28 @@ class Coding {
     return {reinterpret_cast<const char*>(bytes.data()) + offsets[at],
             static_cast<std::size_t>(offsets[at + 1] - offsets[at])};
   }
-  bool same(std::string_view a, std::int32_t code) const {
-    const std::string_view b = text(code);
-    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
+  bool is_at(const Place& place, const Key& key) const {
+    if (place.word != key.word || place.size != static_cast<std::uint32_t>(key.text.size())) {
+      return false;
+    }
+    return key.text.size() <= short_text || text(place.code) == key.text;
   }
 
-  // Eight bytes at a time; of a text with fewer, two words that cover it.
-  static std::uint64_t hash(std::string_view text) {
-    std::uint64_t h = text.size();
+  // Of a short text all bytes, some of them twice; of a long one a hash.
+  static std::uint64_t word_of(std::string_view text) {
     const char* at = text.data();
-    const char* const end = at + text.size();
-    if (text.size() >= 8) {
-      for (; end - at > 8; at += 8) h = mix(h, load(at, 8));
-      return finish(mix(h, load(end - 8, 8)));
+    const std::size_t size = text.size();
+    if (size == short_text) return load(at, 8);
+    if (size > short_text) {
+      std::uint64_t h = 0;
+      for (std::size_t i = 0; i + 8 < size; i += 8) h = mix(h, load(at + i, 8));
+      return mix(h, load(at + size - 8, 8));
     }
-    if (text.size() >= 4) return finish(mix(h, load(at, 4) << 32 | load(end - 4, 4)));
+    if (size >= 4) return load(at, 4) << 32 | load(at + size - 4, 4);
     const auto byte = [at](std::size_t i) {
       return std::uint64_t{static_cast<unsigned char>(at[i])};
     };
-    return finish(mix(h, byte(0) | byte(text.size() / 2) << 8 | byte(text.size() - 1) << 16));
+    return byte(0) | byte(size / 2) << 8 | byte(size - 1) << 16;
   }
   static std::uint64_t load(const char* at, std::size_t size) {
     std::uint64_t word = 0;
@@ -78,13 +99,14 @@ class Coding {
   }
 
   void grow() {
-    places_.assign(2 * places_.size(), Place{});
+    std::vector<Place> smaller(2 * places_.size());
+    smaller.swap(places_);
     mask_ = places_.size() - 1;
-    for (std::size_t code = 0; code + 1 < offsets.size(); ++code) {
-      const std::uint64_t mixed = hash(text(static_cast<std::int32_t>(code)));
-      std::size_t at = static_cast<std::size_t>(mixed) & mask_;
+    for (const Place& place : smaller) {
+      if (place.code < 0) continue;
+      std::size_t at = static_cast<std::size_t>(finish(mix(place.size, place.word))) & mask_;
       while (places_[at].code >= 0) at = (at + 1) & mask_;
-      places_[at] = {static_cast<std::uint32_t>(mixed >> 32), static_cast<std::int32_t>(code)};
+      places_[at] = place;
     }
   }
 };

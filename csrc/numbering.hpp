@@ -1,5 +1,6 @@
 // Columns whose cells are codes into texts -> rows of numbered features. A text is looked up once
-// for each block of rows and column, not once for each row.
+// for each block of rows and column, not once for each row; or once for all blocks whose column has
+// the same Lookup.
 //
 // New names are numbered by first appearance, row by row, and within a row in the order of the
 // columns: numbers do not depend on how rows are cut into blocks.
@@ -17,18 +18,30 @@
 #include <vector>
 
 #include "digest.hpp"
+#include "lanes.hpp"
 #include "names.hpp"
 #include "row.hpp"
 
 namespace pqr {
 
+// The numbers of the features that codes stand for, by code + 1; the first is that of code -1.
+struct Lookup {
+  static constexpr std::int64_t absent = -1, unknown = -2;
+  std::vector<std::int64_t> found{absent};
+
+  std::size_t codes() const { return found.size() - 1; }
+};
+
 // The name of a cell is `prefix` and its text. Absent are a code of -1, a value of 0, and a name
-// without letters.
+// without letters. Texts are those of the codes from `base` on; all codes below are in the lookup.
 struct Coded {
   std::string_view prefix;
   const std::int64_t* offsets;  // of the texts: one more than there are
   const char* bytes;
+  std::size_t size_in_bytes;
   std::size_t texts;
+  std::size_t base;
+  Lookup* lookup;
   const std::int32_t* codes;
   std::size_t size;           // how many codes
   const float* values;        // beside the codes; nullptr when all are 1
@@ -36,7 +49,14 @@ struct Coded {
                               // nullptr when each row has one
 
   std::string_view text(std::size_t code) const {
-    return {bytes + offsets[code], static_cast<std::size_t>(offsets[code + 1] - offsets[code])};
+    const std::int64_t begin = offsets[code - base], end = offsets[code - base + 1];
+    return {bytes + begin, static_cast<std::size_t>(end - begin)};
+  }
+  // Texts are checked when they are first used: a dictionary may be much larger than a block.
+  bool has_text(std::size_t code) const {
+    if (code < base || code >= base + texts) return false;
+    const std::int64_t begin = offsets[code - base], end = offsets[code - base + 1];
+    return 0 <= begin && begin <= end && static_cast<std::size_t>(end) <= size_in_bytes;
   }
 };
 
@@ -54,21 +74,29 @@ class Numbering {
   std::uint64_t replaced = 0;              // cells that share the name `prefix*`
 
   Numbering(std::vector<Coded> columns, std::size_t rows)
-      : columns_(std::move(columns)), rows_(rows), found_(columns_.size()) {}
+      : columns_(std::move(columns)), rows_(rows), used_(columns_.size()) {}
 
-  // Where each text is first used. Needs no names, so others may use them meanwhile.
-  void scan() {
-    for (const Coded& column : columns_) {
-      std::vector<std::size_t> first(column.texts, nowhere);
-      for (std::size_t at = column.size; at-- > 0;) {
-        if (column.codes[at] < 0 || (column.values && column.values[at] == 0.0f)) continue;
-        first[static_cast<std::size_t>(column.codes[at])] = at;
-      }
-      used_.emplace_back();
-      for (std::size_t code = 0; code < column.texts; ++code) {
-        if (first[code] != nowhere) used_.back().push_back({code, first[code]});
+  // Which texts are not in the lookup yet, and where each is first used. Needs no names, so others
+  // may use them meanwhile. False when a code has no text.
+  bool scan() {
+    for (std::size_t at = 0; at < columns_.size(); ++at) {
+      const Coded& column = columns_[at];
+      std::vector<std::int64_t>& found = column.lookup->found;
+      const std::size_t codes = std::max(found.size(), column.base + column.texts + 1);
+      if (column.base > column.lookup->codes()) return false;
+      found.resize(codes, Lookup::unknown);
+      for (std::size_t cell = 0; cell < column.size; ++cell) {
+        const std::int32_t code = column.codes[cell];
+        if (code < -1 || static_cast<std::size_t>(code + 1) >= codes) return false;
+        std::int64_t& number = found[static_cast<std::size_t>(code + 1)];
+        if (number != Lookup::unknown) continue;
+        if (column.values && column.values[cell] == 0.0f) continue;
+        if (!column.has_text(static_cast<std::size_t>(code))) return false;
+        number = Lookup::absent;
+        used_[at].push_back({static_cast<std::size_t>(code), cell});
       }
     }
+    return true;
   }
 
   // Names are looked up in `known` and in `fresh`, which may be the same; new ones are added to
@@ -76,7 +104,6 @@ class Numbering {
   void look_up(const Names& known, Names& fresh, Limits limits) {
     std::vector<New> unknown;
     for (std::size_t at = 0; at < columns_.size(); ++at) {
-      found_[at].assign(columns_[at].texts + 1, absent);
       if (limits.hash_bits > 0) {
         hash(at, limits.hash_bits);
       } else {
@@ -92,19 +119,24 @@ class Numbering {
   // the sum of a repeated feature is not finite.
   std::size_t fill(RowBuffer& out) const {
     std::size_t features = 0;
-    for (const Coded& column : columns_) features += column.size;
+    bool plain = columns_.size() <= few_keys;
+    for (const Coded& column : columns_) {
+      features += column.size;
+      plain = plain && !column.first && !column.values;
+    }
     out.reserve(rows_, features);
+    if (plain && fill_plain(out)) return rows_;
     for (std::size_t row = 0; row < rows_; ++row) {
-      for (std::size_t at = 0; at < columns_.size(); ++at) push(columns_[at], found_[at], row, out);
+      for (const Coded& column : columns_) push(column, row, out);
       if (!out.end_row(0.0, 1.0f, 0)) return row;
     }
     return rows_;
   }
 
  private:
-  static constexpr std::size_t nowhere = ~std::size_t{0};
-  static constexpr std::int64_t absent = -1;
   static constexpr std::size_t together = 16;  // names on their way through the caches
+  static constexpr std::size_t tile_rows = 64, tile_width = few_keys + more_keys;
+  static constexpr std::size_t twice = ~std::size_t{0};
 
   struct Used {
     std::size_t code, first;
@@ -119,7 +151,6 @@ class Numbering {
   std::vector<Coded> columns_;
   std::size_t rows_;
   std::vector<std::vector<Used>> used_;
-  std::vector<std::vector<std::int64_t>> found_;  // by code + 1; the first is that of code -1
   std::string text_;
 
   std::size_t row_of(const Coded& column, std::size_t place) const {
@@ -140,7 +171,8 @@ class Numbering {
       if (name.empty()) continue;
       Digest digest;
       digest.update(reinterpret_cast<const unsigned char*>(name.data()), name.size());
-      found_[at][used.code + 1] = static_cast<std::int64_t>(digest.value() >> (64 - bits));
+      columns_[at].lookup->found[used.code + 1] =
+          static_cast<std::int64_t>(digest.value() >> (64 - bits));
     }
   }
 
@@ -165,7 +197,7 @@ class Numbering {
         const std::uint32_t* index = known.find(names[n], hashes[n], places[n]);
         if (!index && &known != &fresh) index = fresh.find(names[n]);
         if (index) {
-          found_[at][cell.code + 1] = *index;
+          column.lookup->found[cell.code + 1] = *index;
         } else {
           unknown.push_back({row_of(column, cell.first), at, cell.first, cell.code});
         }
@@ -186,7 +218,7 @@ class Numbering {
       index = known.find(name);
       if (!index) index = fresh.find(name);
     }
-    std::int64_t& found = found_[cell.column][cell.code + 1];
+    std::int64_t& found = column.lookup->found[cell.code + 1];
     if (index) {
       found = *index;
       return;
@@ -205,15 +237,61 @@ class Numbering {
     }
   }
 
-  static void push(const Coded& column, const std::vector<std::int64_t>& found, std::size_t row,
-                   RowBuffer& out) {
+  // One value of 1 per column and row, or none. Some rows at a time are looked up column by column:
+  // then many numbers are on their way through the caches at once. False when a row has a feature
+  // twice.
+  bool fill_plain(RowBuffer& out) const {
+    out.indices.resize(rows_ * columns_.size());
+    std::vector<std::uint32_t> tile(tile_rows * tile_width);
+    const std::size_t size =
+        vectorised(has_avx2(), [this, &out, &tile](auto width) PQR_ALWAYS_INLINE {
+          std::size_t done = 0;
+          for (std::size_t row = 0; row < rows_; row += tile_rows) {
+            const std::size_t rows = std::min(tile_rows, rows_ - row);
+            std::array<std::size_t, tile_rows> sizes{};
+            for (const Coded& column : columns_) take(column, row, rows, tile.data(), sizes.data());
+            for (std::size_t r = 0; r < rows; ++r) {
+              const std::uint32_t* const keys = &tile[r * tile_width];
+              std::uint32_t places[tile_width];
+              if (!places_in_order<decltype(width)::value>(keys, sizes[r], places)) return twice;
+              std::uint32_t* const to = out.indices.data() + done;
+              for (std::size_t i = 0; i < sizes[r]; ++i) to[places[i]] = keys[i];
+              done += sizes[r];
+              out.indptr.push_back(static_cast<std::int64_t>(done));
+            }
+          }
+          return done;
+        });
+    if (size == twice) {
+      out.clear();
+      return false;
+    }
+    out.indices.resize(size);
+    out.values.assign(size, 1.0f);
+    return true;
+  }
+
+  // The numbers of some rows of one column, behind those that the rows have.
+  static void take(const Coded& column, std::size_t row, std::size_t rows, std::uint32_t* tile,
+                   std::size_t* sizes) {
+    const std::int32_t* const codes = column.codes + row;
+    const std::int64_t* const found = column.lookup->found.data() + 1;
+    for (std::size_t r = 0; r < rows; ++r) {
+      const std::int64_t index = found[codes[r]];
+      tile[r * tile_width + sizes[r]] = static_cast<std::uint32_t>(index);
+      sizes[r] += index >= 0;
+    }
+  }
+
+  static void push(const Coded& column, std::size_t row, RowBuffer& out) {
     std::size_t at = row, end = row + 1;
     if (column.first) {
       at = static_cast<std::size_t>(column.first[row]);
       end = static_cast<std::size_t>(column.first[row + 1]);
     }
     for (; at < end; ++at) {
-      const std::int64_t index = found[static_cast<std::size_t>(column.codes[at] + 1)];
+      const std::int64_t index =
+          column.lookup->found[static_cast<std::size_t>(column.codes[at] + 1)];
       if (index < 0) continue;
       out.push(static_cast<std::uint32_t>(index), column.values ? column.values[at] : 1.0f);
     }

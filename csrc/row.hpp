@@ -121,17 +121,21 @@ template <std::size_t width = 4>
 PQR_ALWAYS_INLINE inline bool places_in_order(const std::uint32_t* keys, std::size_t size,
                                               std::uint32_t* places) {
   typedef std::int32_t Some __attribute__((vector_size(width * sizeof(std::int32_t))));
-  constexpr std::size_t parts = more_keys / width;
   constexpr std::int32_t flipped = INT32_MIN;  // vectors compare with a sign
-  for (std::size_t first = 0; first < size; first += more_keys) {
-    Some mine[parts], smaller[parts] = {};
-    std::memcpy(mine, keys + first, sizeof mine);
-    for (Some& part : mine) part ^= flipped;
+  for (std::size_t first = 0; first < size; first += 2 * width) {
+    // Two variables, not an array: GCC would write an array to memory after each key.
+    Some mine, others, smaller = {}, smaller_too = {};
+    std::memcpy(&mine, keys + first, sizeof mine);
+    std::memcpy(&others, keys + first + width, sizeof others);
+    mine ^= flipped;
+    others ^= flipped;
     for (std::size_t i = 0; i < size; ++i) {
       const std::int32_t key = static_cast<std::int32_t>(keys[i]) ^ flipped;
-      for (std::size_t p = 0; p < parts; ++p) smaller[p] -= key < mine[p];
+      smaller -= key < mine;
+      smaller_too -= key < others;
     }
-    std::memcpy(places + first, smaller, sizeof smaller);
+    std::memcpy(places + first, &smaller, sizeof smaller);
+    std::memcpy(places + first + width, &smaller_too, sizeof smaller_too);
   }
   std::size_t sum = 0;
   for (std::size_t i = 0; i < size; ++i) sum += places[i];

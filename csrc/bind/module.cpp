@@ -159,10 +159,15 @@ NB_MODULE(_core, m) {
       .def("restore", &restore_names, "indices"_a.noconvert(), "ends"_a.noconvert(),
            "bytes"_a.noconvert());
 
-  m.def("code_texts", &code_texts<std::int32_t>, "offsets"_a.noconvert(), "bytes"_a.noconvert(),
-        "valid"_a = nb::none());
-  m.def("code_texts", &code_texts<std::int64_t>, "offsets"_a.noconvert(), "bytes"_a.noconvert(),
-        "valid"_a = nb::none());
+  nb::class_<pqr::Coding>(m, "Coding")
+      .def(nb::init<>())
+      .def("__len__", [](const pqr::Coding& coding) { return coding.offsets.size() - 1; })
+      .def("code", &code_texts<std::int32_t>, "offsets"_a.noconvert(), "bytes"_a.noconvert(),
+           "valid"_a = nb::none())
+      .def("code", &code_texts<std::int64_t>, "offsets"_a.noconvert(), "bytes"_a.noconvert(),
+           "valid"_a = nb::none())
+      .def("texts", &coded_texts, "first"_a = 0);
+  nb::class_<pqr::Lookup>(m, "Lookup").def(nb::init<>()).def("__len__", &pqr::Lookup::codes);
   m.def("number_rows", &number_rows, "columns"_a, "rows"_a, "known"_a, "fresh"_a, "hash_bits"_a,
         "most"_a);
 

@@ -1,9 +1,12 @@
 // Columns of Python as rows of numbered features, and names that come with them.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -20,34 +23,49 @@
 
 namespace pqr::bind {
 
-// Codes of an Arrow column of text, and its different texts. `valid` says which cells have a value.
+// Codes of Arrow columns of text. Texts that come again, in any column, have the code they had.
+// `valid` says which cells have a value.
 template <class Offset>
-nb::tuple code_texts(const In<Offset>& offsets, const In<std::uint8_t>& bytes,
-                     const std::optional<In<bool>>& valid) {
+auto code_texts(Coding& coding, const In<Offset>& offsets, const In<std::uint8_t>& bytes,
+                const std::optional<In<bool>>& valid) {
   const std::size_t size = offsets.size() - 1;
   if (offsets.size() == 0) refuse("texts need an offset behind the last one");
-  if (size > 0x7FFFFFFF) refuse("too many texts for one block");
+  if (size + coding.offsets.size() > 0x7FFFFFFF) refuse("too many texts for one block");
   if (valid && valid->size() != size) refuse("texts and their mask differ in length");
   std::vector<std::int32_t> codes(size, -1);
-  Coding coding;
   bool good = offsets.data()[0] >= 0;
   {
     nb::gil_scoped_release release;
     const auto* const text = reinterpret_cast<const char*>(bytes.data());
-    for (std::size_t n = 0; n < size && good; ++n) {
-      const Offset begin = offsets.data()[n], end = offsets.data()[n + 1];
-      good = begin <= end && static_cast<std::size_t>(end) <= bytes.size();
-      if (!good || (valid && !valid->data()[n])) continue;
-      codes[n] = coding.code({text + begin, static_cast<std::size_t>(end - begin)});
+    std::array<Coding::Key, 16> keys;  // on their way through the caches
+    for (std::size_t first = 0; first < size && good; first += keys.size()) {
+      const std::size_t count = std::min(keys.size(), size - first);
+      for (std::size_t n = 0; n < count && good; ++n) {
+        const Offset begin = offsets.data()[first + n], end = offsets.data()[first + n + 1];
+        good = begin <= end && static_cast<std::size_t>(end) <= bytes.size();
+        const bool missing = !good || (valid && !valid->data()[first + n]);
+        keys[n] = coding.key({text + begin, missing ? 0 : static_cast<std::size_t>(end - begin)});
+      }
+      for (std::size_t n = 0; n < count && good; ++n) codes[first + n] = coding.code(keys[n]);
     }
   }
   if (!good) refuse("offsets of texts must rise within the bytes");
-  return nb::make_tuple(give(std::move(codes)), give(std::move(coding.offsets)),
-                        give(std::move(coding.bytes)));
+  return give(std::move(codes));
+}
+
+// The texts of the codes from `first` on.
+inline nb::tuple coded_texts(const Coding& coding, std::size_t first) {
+  if (first >= coding.offsets.size()) refuse("there are fewer codes");
+  std::vector<std::int64_t> offsets(coding.offsets.begin() + static_cast<std::ptrdiff_t>(first),
+                                    coding.offsets.end());
+  const std::int64_t begin = offsets.front();
+  std::vector<std::uint8_t> bytes(coding.bytes.begin() + begin, coding.bytes.end());
+  for (std::int64_t& offset : offsets) offset -= begin;
+  return nb::make_tuple(give(std::move(offsets)), give(std::move(bytes)));
 }
 
 // The arrays of one column, held while they are used: (prefix, offsets, bytes, codes, values,
-// first), the last two of which may be None.
+// first, base, lookup), of which values, first and lookup may be None.
 struct HeldColumn {
   std::string prefix;
   In<std::int64_t> offsets;
@@ -55,11 +73,15 @@ struct HeldColumn {
   In<std::int32_t> codes;
   In<float> values;
   In<std::int64_t> first;
+  std::size_t base = 0;
+  nb::object held_lookup;
+  Lookup* lookup = nullptr;
+  std::unique_ptr<Lookup> own_lookup;
   bool has_values = false, has_first = false;
 
   explicit HeldColumn(const nb::handle& given) {
     const auto parts = nb::cast<nb::tuple>(given);
-    if (parts.size() != 6) refuse("a column has six parts");
+    if (parts.size() != 8) refuse("a column has eight parts");
     prefix = std::string(utf8(parts[0].ptr()));
     offsets = nb::cast<In<std::int64_t>>(parts[1]);
     bytes = nb::cast<In<std::uint8_t>>(parts[2]);
@@ -68,29 +90,29 @@ struct HeldColumn {
     has_first = !parts[5].is_none();
     if (has_values) values = nb::cast<In<float>>(parts[4]);
     if (has_first) first = nb::cast<In<std::int64_t>>(parts[5]);
+    base = nb::cast<std::size_t>(parts[6]);
+    if (parts[7].is_none()) {
+      own_lookup = std::make_unique<Lookup>();
+      lookup = own_lookup.get();
+    } else {
+      held_lookup = nb::borrow(parts[7]);
+      lookup = nb::cast<Lookup*>(held_lookup);
+    }
   }
 
-  // What the core relies on: it reads wherever offsets, codes and `first` point to.
+  // What the core relies on, but for codes and their texts, which it checks itself.
   Coded checked(std::size_t rows) const {
     if (offsets.size() == 0) refuse("a column needs an offset behind its last text");
-    const std::size_t texts = offsets.size() - 1;
-    std::int64_t before = 0;
-    for (std::size_t n = 0; n <= texts; ++n) {
-      const std::int64_t offset = offsets.data()[n];
-      if (offset < before) refuse("offsets of texts must not fall");
-      before = offset;
-    }
-    if (before > static_cast<std::int64_t>(bytes.size())) refuse("texts leave their bytes");
-    for (std::size_t n = 0; n < codes.size(); ++n) {
-      const std::int32_t code = codes.data()[n];
-      if (code < -1 || code >= static_cast<std::int64_t>(texts)) refuse("a code has no text");
-    }
+    if (base > 0x7FFFFFFF) refuse("too many texts for one column");
     check_values();
     check_first(rows);
     return {prefix,
             offsets.data(),
             reinterpret_cast<const char*>(bytes.data()),
-            texts,
+            bytes.size(),
+            offsets.size() - 1,
+            base,
+            lookup,
             codes.data(),
             codes.size(),
             has_values ? values.data() : nullptr,
@@ -130,10 +152,12 @@ inline nb::tuple number_rows(const nb::list& columns, std::size_t rows, const Na
   std::vector<Coded> coded;
   for (const HeldColumn& column : held) coded.push_back(column.checked(rows));
   Numbering numbering(std::move(coded), rows);
+  bool has_texts = false;
   {
     nb::gil_scoped_release release;
-    numbering.scan();
+    has_texts = numbering.scan();
   }
+  if (!has_texts) refuse("a code has no text");
   try {
     numbering.look_up(known, fresh, {hash_bits, most});
   } catch (const std::length_error& error) {

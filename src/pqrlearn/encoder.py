@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pqrlearn.categories import Categories
 from pqrlearn.errors import DataError, RowError
 from pqrlearn.loss import Loss
 from pqrlearn.names import Coded, Names, number
@@ -20,6 +21,7 @@ from pqrlearn.values import Array, Mask, coded, is_text, plain
 LARGEST = float(np.finfo(np.float32).max)
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _SHOWN = 20
+_NOWHERE: Mask = np.zeros(0, np.bool_)
 
 
 def batch_of(
@@ -48,7 +50,7 @@ def batch_of(
     new = None
     if rows.new_names:
         new = NewNames(rows.new_indices, rows.new_names, rows.new_rows)
-    return Batch._owned(
+    return Batch._unchecked(
         rows.indptr,
         rows.indices,
         rows.values,
@@ -74,7 +76,8 @@ class Encoder:
 
     A table is an Arrow RecordBatch or Table. With `labelled` it must have labels and weights, if
     the schema has; otherwise they are left alone. `accept` takes tables that lack columns of the
-    schema, or have others.
+    schema, or have others. Names are looked up once for all tables: they must be numbered in the
+    order in which they were encoded, by the same names, or else `forget` comes in between.
     """
 
     def __init__(
@@ -82,6 +85,11 @@ class Encoder:
     ) -> None:
         self.schema, self.labelled = schema, labelled
         self.loss, self._accept = loss, accept
+        self._categories: dict[str, Categories] = {}
+
+    def forget(self) -> None:
+        """To be called when a table that was encoded is not numbered."""
+        self._categories.clear()
 
     def check(self, names: Sequence[str]) -> None:
         """The columns of a table must be those of the schema, in any order."""
@@ -108,6 +116,7 @@ class Encoder:
             if not self._needs(column) or column.name not in found:
                 continue
             cells = _Cells(column, table.column(column.name), self.schema.nulls, bad)
+            cells.categories = self._kept(column)
             if column.kind == "label":
                 labels = cells.labels(self.loss)
             elif column.kind == "weight":
@@ -117,6 +126,13 @@ class Encoder:
         if self.labelled and self.loss is not None:
             labels = self.loss.kept(labels)
         return columns, labels, weights, sorted(bad.values(), key=lambda b: b.row)
+
+    def _kept(self, column: Column) -> Categories:
+        if column.name not in self._categories:
+            limited = self.schema.max_features is not None  # each cell without a name is counted
+            made = Categories(self.schema.nulls, f"{column.name}=", keep=not limited)
+            self._categories[column.name] = made
+        return self._categories[column.name]
 
     def batch(self, table: Any, names: Names, fresh: Names | None = None, **where: Any) -> Batch:
         """A table without bad rows; RowError at the first one otherwise."""
@@ -154,6 +170,8 @@ def _other_columns(message: str, names: Sequence[str]) -> DataError:
 class _Cells:
     """One column of a table, on its way to features; notes bad cells."""
 
+    categories: Categories
+
     def __init__(self, column: Column, array: Array, nulls: Sequence[str], bad: dict[int, Bad]):
         self._column, self._nulls, self._bad = column, nulls, bad
         self._array = plain(array)
@@ -174,8 +192,8 @@ class _Cells:
         return f"{self._column.name}="
 
     def _category(self) -> tuple[list[Coded], Mask]:
-        texts, codes = coded(self._array, self._nulls)
-        return [Coded(texts, codes, prefix=self._prefix)], codes < 0
+        found = self.categories.code(self._array)
+        return [found], found.codes < 0 if self._column.missing else _NOWHERE
 
     def _numbers(self) -> npt.NDArray[np.float64]:
         values, bad = numbers(self._array, self._nulls)

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pqrlearn.errors import DataError, HyperError
+from pqrlearn.names import Texts
 from pqrlearn.quantities import numbers, times
 from pqrlearn.schema import Column, Schema, first_twice
-from pqrlearn.values import Array, coded, is_text, plain
+from pqrlearn.values import Array, Codes, coded, is_text, plain
 
 SAMPLE_ROWS: Final = 50_000
 SAMPLE_BYTES: Final = 32 << 20
@@ -32,6 +34,9 @@ MOST_AMOUNTS: Final = 400
 number of bins, ages or prices."""
 LEAST_ROWS: Final = 100
 """A sample with fewer cells does not tell that values never come again."""
+EXACT: Final = 2.0**53
+"""Whole numbers from here on are not all different as floats."""
+_FEW = 100
 _MOST_SHOWN = 5
 
 
@@ -173,16 +178,24 @@ class _Look:
         return self._text()
 
     def _text(self) -> tuple[Column, str]:
-        if not self._typed:
+        if not self._typed and self._may_be_numbers():
             found, bad = numbers(self._array, self._nulls)
             if bad is None and np.isfinite(found).any() and not self._starts_with_zero():
                 return self._number()
-            if self._looks_like_times():
-                return self._time(None), "dates or times"
+        if not self._typed and self._looks_like_times():
+            return self._time(None), "dates or times"
         return self._category("text")
 
+    def _may_be_numbers(self) -> bool:
+        """Not so if one of the first cells is none: the others need not be read then."""
+        return numbers(self._array.slice(0, _FEW), self._nulls)[1] is None
+
+    @cached_property
+    def _coded(self) -> tuple[Texts, Codes]:
+        return coded(self._array, self._nulls)
+
     def _category(self, why: str) -> tuple[Column, str]:
-        texts, codes = coded(self._array, self._nulls)
+        texts, codes = self._coded
         counts = np.bincount(codes[codes >= 0], minlength=len(texts))
         if not counts.sum():
             return self._ignored("no cell has a value")
@@ -198,15 +211,22 @@ class _Look:
             return self._ignored("no cell has a value")
         if (cells != np.floor(cells)).any():
             return self._binned(cells, "numbers")
-        values, counts = np.unique(cells, return_counts=True)
-        if len(cells) >= LEAST_ROWS and len(values) == len(cells):
+        counts = self._counts(cells)
+        if len(cells) >= LEAST_ROWS and len(counts) == len(cells):
             return self._ignored("whole numbers, all different")
-        if BINS < len(values) <= MOST_AMOUNTS:
-            return self._binned(cells, f"whole numbers: {len(values):,} values")
+        if BINS < len(counts) <= MOST_AMOUNTS:
+            return self._binned(cells, f"whole numbers: {len(counts):,} values")
         if counts[counts > 1].sum() * 2 >= len(cells):
-            why = f"whole numbers that come again: {len(values):,} different values"
+            why = f"whole numbers that come again: {len(counts):,} different values"
             return self._made("category", ""), why
         return self._binned(cells, "whole numbers that seldom come again")
+
+    def _counts(self, cells: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """How often each value occurs. Of large ids, which floats cannot tell apart, by text."""
+        if np.abs(cells).max() >= EXACT:
+            codes = self._coded[1]
+            return np.unique(codes[codes >= 0], return_counts=True)[1]
+        return np.unique(cells, return_counts=True)[1]
 
     def _binned(self, cells: npt.NDArray[np.float64], why: str) -> tuple[Column, str]:
         edges = quantiles(cells, BINS)
@@ -232,12 +252,12 @@ class _Look:
             return bool(self._array.null_count)
         if pa.types.is_floating(self._array.type):  # texts of a million floats take seconds
             return bool(np.isnan(numbers(self._array, self._nulls)[0]).any())
-        return bool((coded(self._array, self._nulls)[1] < 0).any())
+        return bool((self._coded[1] < 0).any())
 
     # -- text files --------------------------------------------------------------
 
     def _starts_with_zero(self) -> bool:
-        texts, codes = coded(self._array, self._nulls)
+        texts, codes = self._coded
         used = np.unique(codes[codes >= 0]).tolist()
         return any(
             len(t) > 1 and t[0] == "0" and t[1].isdigit() for t in map(texts.__getitem__, used)
@@ -245,7 +265,7 @@ class _Look:
 
     def _looks_like_times(self) -> bool:
         """All cells, and not only by chance: a date is at least as long as 2024-01-31."""
-        texts, codes = coded(self._array, self._nulls)
+        texts, codes = self._coded
         used = np.unique(codes[codes >= 0]).tolist()
         if not used or any(len(texts[code]) < 10 for code in used[:100]):
             return False
@@ -293,7 +313,7 @@ class _Look:
         return Column(self._name, "number", self._missing(), center=center, scale=scale)
 
     def _label(self, positive: str | None) -> tuple[Column, str]:
-        texts, codes = coded(self._array, self._nulls)
+        texts, codes = self._coded
         values = [texts[code] for code in np.unique(codes[codes >= 0]).tolist()]
         if positive is None and _are_truths(values):
             positive = "true"

@@ -15,10 +15,20 @@ import numpy as np
 import numpy.typing as npt
 
 from pqrlearn import _core
-from pqrlearn._core import Names
+from pqrlearn._core import Coding, Lookup, Names
 from pqrlearn.errors import RowError
 
-__all__ = ["Coded", "Names", "Numbered", "Texts", "code_texts", "copied", "number"]
+__all__ = [
+    "Coded",
+    "Coding",
+    "Lookup",
+    "Names",
+    "Numbered",
+    "Texts",
+    "code_texts",
+    "copied",
+    "number",
+]
 
 IntArray = npt.NDArray[np.int64]
 _MOST = 1 << 32
@@ -64,6 +74,9 @@ class Coded:
 
     A feature is called `prefix` and its name. Values are 1 unless given. A value of 0 is absent,
     and so is an empty name. With `first`, row r has the codes from first[r] to before first[r + 1].
+
+    With a `lookup` codes mean the same in several blocks, and each name is looked up only once.
+    `names` are then those of the codes from `base` on: blocks before had the others.
     """
 
     names: Sequence[str]
@@ -71,10 +84,13 @@ class Coded:
     values: npt.NDArray[np.float32] | None = None
     first: IntArray | None = None
     prefix: str = ""
+    base: int = 0
+    lookup: Lookup | None = None
 
     def parts(self) -> tuple[Any, ...]:
         texts = self.names if isinstance(self.names, Texts) else Texts.of(self.names)
-        return self.prefix, texts.offsets, texts.data, self.codes, self.values, self.first
+        cells = self.codes, self.values, self.first
+        return self.prefix, texts.offsets, texts.data, *cells, self.base, self.lookup
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +132,10 @@ def code_texts(
     >>> codes.tolist(), list(different)
     ([0, 1, -1, 0], ['b', 'a'])
     """
-    found: Any = _core.code_texts(offsets, data, valid)
-    codes, ends, different = found
-    return codes, Texts(ends, different)
+    coding = Coding()
+    codes = coding.code(offsets, data, valid)
+    different: Any = coding.texts()
+    return codes, Texts(*different)
 
 
 def number(

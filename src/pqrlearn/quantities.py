@@ -12,7 +12,21 @@ import numpy.typing as npt
 
 from pqrlearn.errors import DataError
 from pqrlearn.names import code_texts
-from pqrlearn.values import Array, Codes, Mask, is_text, plain, text_parts, texts_of, unpacked, ways
+from pqrlearn.values import (
+    Array,
+    Codes,
+    Mask,
+    as_numpy,
+    indices_of,
+    is_text,
+    no_text,
+    plain,
+    text_array,
+    text_parts,
+    texts_of,
+    unpacked,
+    ways,
+)
 
 NO_NUMBERS = (
     "NA",
@@ -54,7 +68,7 @@ def numbers(array: Array, nulls: Sequence[str] = ()) -> tuple[npt.NDArray[np.flo
         array = array.cast(pa.float64(), safe=False)
     elif not types.is_floating(kind):
         raise DataError(f"cells of type {kind} are no numbers; {ways(kind)}")
-    found = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    found = _floats(array.cast(pa.float64()))
     infinite = np.isinf(found)
     return found, infinite if infinite.any() else None
 
@@ -62,9 +76,21 @@ def numbers(array: Array, nulls: Sequence[str] = ()) -> tuple[npt.NDArray[np.flo
 def _taken(array: Array, of: tuple[npt.NDArray[Any], Mask | None]) -> tuple[Any, Mask | None]:
     """What holds for the values of a dictionary, for each cell."""
     values, bad = of
-    codes = array.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    codes = indices_of(array)
     wrong = None if bad is None else np.append(bad, False)[codes]
     return np.append(values, np.nan)[codes], wrong
+
+
+def _floats(array: Array) -> npt.NDArray[np.float64]:
+    """With NaN where a cell is missing."""
+    import pyarrow as pa
+
+    if not array.null_count:
+        return as_numpy(array)
+    values = pa.Array.from_buffers(
+        array.type, len(array), [None, array.buffers()[1]], 0, array.offset
+    )
+    return np.where(as_numpy(array.is_valid()), as_numpy(values), np.nan)
 
 
 def _read_numbers(texts: Array) -> tuple[npt.NDArray[np.float64], Mask | None]:
@@ -72,10 +98,10 @@ def _read_numbers(texts: Array) -> tuple[npt.NDArray[np.float64], Mask | None]:
     import pyarrow.compute as pc
 
     texts = pc.utf8_trim_whitespace(texts)
-    missing = pc.is_in(texts, pa.array(["", *NO_NUMBERS], pa.large_string()))
-    texts = pc.if_else(missing, pa.scalar(None, pa.large_string()), texts)
+    missing = pc.is_in(texts, text_array(["", *NO_NUMBERS]))
+    texts = pc.if_else(missing, no_text(), texts)
     try:
-        found = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        found = _floats(texts.cast(pa.float64()))
         if np.isfinite(found).sum() == len(texts) - texts.null_count:
             return found, None
     except pa.ArrowInvalid:
@@ -117,7 +143,7 @@ def times(array: Array, form: str | None, nulls: Sequence[str] = ()) -> tuple[Ar
         return pa.nulls(len(array), pa.timestamp("us")), None
     if types.is_dictionary(kind):
         found, bad = times(array.dictionary, form, nulls)
-        codes = array.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = indices_of(array)
         wrong = None if bad is None else np.append(bad, False)[codes]
         return found.take(array.indices), wrong
     if types.is_timestamp(kind):
@@ -163,8 +189,8 @@ def _read_times(texts: Array, form: str | None) -> tuple[Array, Mask | None]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    missing = pc.is_in(texts, pa.array(NO_NUMBERS, pa.large_string()))
-    texts = pc.if_else(missing, pa.scalar(None, pa.large_string()), texts)
+    missing = pc.is_in(texts, text_array(NO_NUMBERS))
+    texts = pc.if_else(missing, no_text(), texts)
     if form is None:
         try:
             return texts.cast(pa.timestamp("us")), None

@@ -36,7 +36,7 @@ def plain(array: Array) -> Array:
     import pyarrow as pa
 
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
     if isinstance(array, pa.ChunkedArray):  # of no chunks, or too long for one
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if isinstance(array.type, pa.BaseExtensionType):
@@ -71,11 +71,38 @@ def coded(array: Array, nulls: Sequence[str] = ()) -> tuple[Texts, Codes]:
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
         texts = texts_of(plain(array.dictionary), nulls)
-        codes = array.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = indices_of(array)
     if texts.null_count:
-        named = np.append(texts.is_valid().to_numpy(zero_copy_only=False), False)
+        named = np.append(as_numpy(texts.is_valid()), False)
         codes = np.where(named[codes], codes, np.int32(-1))
     return packed(texts), np.ascontiguousarray(codes, np.int32)
+
+
+def indices_of(array: Array) -> Codes:
+    """Which value of its dictionary each cell has; -1 where it is missing. Copied if need be."""
+    import pyarrow as pa
+
+    indices = array.indices.cast(pa.int32())
+    if indices.null_count:
+        indices = indices.fill_null(-1)
+    codes: Codes = as_numpy(indices)
+    return codes
+
+
+def as_numpy(array: Array) -> npt.NDArray[Any]:
+    """Cells without gaps. Array.to_numpy would import pandas, which takes a tenth of a second.
+
+    >>> import pyarrow as pa
+    >>> as_numpy(pa.array([1, 2])), as_numpy(pa.array([True, False])).tolist()
+    (array([1, 2]), [True, False])
+    """
+    import pyarrow as pa
+
+    if not len(array):
+        return np.zeros(0, array.type.to_pandas_dtype())
+    if pa.types.is_boolean(array.type):
+        return np.from_dlpack(array.cast(pa.uint8())).view(np.bool_)
+    return np.from_dlpack(array)
 
 
 def text_parts(array: Array) -> tuple[Any, Any, Any]:
@@ -86,7 +113,7 @@ def text_parts(array: Array) -> tuple[Any, Any, Any]:
     if types.is_string_view(array.type) or types.is_binary_view(array.type):
         array = array.cast(pa.large_binary())
     wide = types.is_large_string(array.type) or types.is_large_binary(array.type)
-    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+    valid = as_numpy(array.is_valid()) if array.null_count else None
     _, offsets, data = array.buffers()
     if not len(array) or offsets is None:
         return np.zeros(1, np.int64), np.zeros(0, np.uint8), None
@@ -98,12 +125,30 @@ def _bytes(data: Any) -> npt.NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8) if data and data.size else np.zeros(0, np.uint8)
 
 
-def unpacked(texts: Texts) -> Array:
-    """The same as an array of large_binary, not copied."""
+def unpacked(texts: Texts, kind: Any = None) -> Array:
+    """The same as an array of large_binary, not copied; or of another type with 64-bit offsets."""
     import pyarrow as pa
 
     buffers = [None, pa.py_buffer(texts.offsets), pa.py_buffer(texts.data)]
-    return pa.Array.from_buffers(pa.large_binary(), len(texts), buffers)
+    return pa.Array.from_buffers(kind or pa.large_binary(), len(texts), buffers)
+
+
+def text_array(texts: Sequence[str]) -> Array:
+    """An array of large_string. pyarrow.array would import pandas, which takes a tenth of a second.
+
+    >>> text_array(["a", ""]).to_pylist()
+    ['a', '']
+    """
+    import pyarrow as pa
+
+    return unpacked(Texts.of(texts), pa.large_string())
+
+
+def no_text() -> Any:
+    """A missing text, for functions of pyarrow that take one."""
+    import pyarrow as pa
+
+    return pa.nulls(1, pa.large_string())[0]
 
 
 def packed(texts: Array) -> Texts:
@@ -152,13 +197,13 @@ def _clean(values: Array, nulls: Sequence[str]) -> Array:
     if pc.any(pc.ends_with(texts, ".0")).as_py():
         whole = pc.match_substring_regex(texts, f"^{_WHOLE}$")
         texts = pc.if_else(whole, pc.utf8_slice_codeunits(texts, 0, -2), texts)
-    found = pc.is_in(texts, pa.array(["", *nulls, *_TRUTHS], pa.large_string()))
+    found = pc.is_in(texts, text_array(["", *nulls, *_TRUTHS]))
     if not pc.any(found).as_py():
         return texts
-    missing = pc.is_in(texts, pa.array(["", *nulls], pa.large_string()))
-    texts = pc.if_else(missing, pa.scalar(None, pa.large_string()), texts)
-    truth = pc.index_in(texts, pa.array(list(_TRUTHS), pa.large_string()))
-    written = pa.array(list(_TRUTHS.values()), pa.large_string()).take(truth)
+    missing = pc.is_in(texts, text_array(["", *nulls]))
+    texts = pc.if_else(missing, no_text(), texts)
+    truth = pc.index_in(texts, text_array(list(_TRUTHS)))
+    written = text_array(list(_TRUTHS.values())).take(truth)
     return pc.coalesce(written, texts)
 
 

@@ -116,6 +116,8 @@ def main() -> None:
     gc.disable()  # while modules are imported: nothing would be freed
     # NumPy would start a thread per core for linear algebra that no command needs.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # pyarrow's own allocator returns memory at once, and the kernel clears it again for each block.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]  # in any position
     debug = len(arguments) < len(sys.argv) - 1
     arguments = renewed(arguments, lambda text: print(f"pqr: {text}", file=sys.stderr))

@@ -23,6 +23,8 @@ from pqrlearn.values import is_text
 PARQUET_MAGIC: Final = b"PAR1"
 ARROW_MAGIC: Final = b"ARROW1"
 STREAM_MAGIC: Final = b"\xff\xff\xff\xff"
+GROUP_ROWS: Final = 1 << 20
+"""Of a row group at a time: pyarrow copies the dictionaries of its columns every time."""
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -111,7 +113,8 @@ class ParquetReader(_ArrowReader):
     def _group(self, file: Any, group: int, begin: int, end: int) -> Iterator[Piece]:
         columns = self._top(file.schema_arrow.names)
         at = 0
-        options = {"batch_size": BATCH_ROWS, "row_groups": [group], "columns": columns}
+        size = min(GROUP_ROWS, end)
+        options = {"batch_size": size, "row_groups": [group], "columns": columns}
         for batch in file.iter_batches(**options):
             first, last = max(begin, at), min(end, at + batch.num_rows)
             if first < last:
@@ -132,6 +135,12 @@ class ParquetReader(_ArrowReader):
     @property
     def size(self) -> int:
         return sum(self._groups)
+
+    def starts(self, parts: int) -> list[int]:
+        """Those of row groups: to enter one in the middle is to read all of it before."""
+        firsts = np.cumsum([0, *self._groups])[:-1]
+        chosen = np.linspace(0, len(firsts) - 1, min(parts, len(firsts)))
+        return firsts[chosen.round().astype(np.int64)].tolist() if len(firsts) else []
 
     def estimated_rows(self) -> float:
         return self.size

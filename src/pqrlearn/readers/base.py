@@ -96,6 +96,10 @@ class Reader(ABC):
         """The length of an enterable input, in units of `part`: bytes of text, rows of a cache."""
         raise self._not_enterable()
 
+    def starts(self, parts: int) -> list[int]:
+        """Where about `parts` parts may begin that are spread over an enterable input."""
+        return [part * self.size // parts for part in range(parts)]
+
     def estimated_rows(self) -> float:
         """The approximate number of rows of an enterable input."""
         raise self._not_enterable()

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from pqrlearn.errors import DataError, RowError
+from pqrlearn.readers.prefetch import prefetch
 from pqrlearn.readers.source import estimated_lines, is_plain_file, lines_between
 from pqrlearn.readers.tables import Piece, TableReader
 from pqrlearn.schema import first_twice
@@ -41,6 +42,22 @@ class _Layout:
         return len(self.names)
 
 
+@dataclass(frozen=True)
+class _Chunk:
+    """Whole lines, of which `line` is the first and `count` how many; and their rows.
+
+    There is no table where a line is bad, or where cells are quoted and a row may go on in the next
+    chunk.
+    """
+
+    text: bytes
+    line: int
+    count: int
+    layout: _Layout
+    table: Any
+    quoted: bool = False
+
+
 class CsvReader(TableReader):
     """The rows of a text file. The delimiter is told by the first line, unless it is given.
 
@@ -58,30 +75,50 @@ class CsvReader(TableReader):
     def _pieces(self) -> Generator[Piece, None, None]:
         with self._opened() as source:
             self._reading, self._pieces_rows = source, 0
-            layout = self._known_layout
             chunks = lines_between(source, CHUNK_BYTES, self._start, self._stop)
-            line = 1
-            for _, chunk in chunks:
-                text = self._in_utf8(bytes(chunk), line)
-                if layout is None:
-                    layout = self._layout(text)
-                if line == 1 and self._start == 0:
-                    line += text.count(b"\n", 0, layout.header_bytes)
-                    text = text[layout.header_bytes :]
-                if b'"' in text:
-                    table = self._closed(text, layout) if source.size is None else None
-                    if table is None:
-                        yield from self._quoted(source.name, text, chunks, layout)
+            with closing(prefetch(self._chunks(chunks, source.size is None), depth=1)) as parsed:
+                for chunk in parsed:
+                    if chunk.quoted and chunk.table is None:  # the last: the rest is read here
+                        yield from self._quoted(source.name, chunk.text, chunks, chunk.layout)
                         return
-                    first = self._pieces_rows + 1
-                    self._pieces_rows += table.num_rows
-                    rows = np.arange(first, first + table.num_rows)
-                    yield from _cut(table, rows, f"{source.name}:row", None)
-                elif text:
-                    for piece in self._lines(source.name, text, layout, line):
+                    for piece in self._whole(source.name, chunk):
                         self._pieces_rows += len(piece.lines)
                         yield piece
+
+    def _chunks(
+        self, chunks: Iterator[tuple[int, memoryview]], streamed: bool
+    ) -> Generator[_Chunk, None, None]:
+        """Parsed ahead of the rows that are being read, and so without noting anything."""
+        layout, line = self._known_layout, 1
+        for _, chunk in chunks:
+            text = self._in_utf8(bytes(chunk), line)
+            if layout is None:
+                layout = self._layout(text)
+            if line == 1 and self._start == 0:
+                line += text.count(b"\n", 0, layout.header_bytes)
+                text = text[layout.header_bytes :]
+            if b'"' in text:
+                table = self._closed(text, layout) if streamed else None
+                yield _Chunk(text, line, 0, layout, table, quoted=True)
+                if table is None:
+                    return
                 line += text.count(b"\n")
+            elif text:
+                count = _line_ends(text) + (not text.endswith(b"\n"))
+                yield _Chunk(text, line, count, layout, self._table(text, layout, count))
+                line += count
+
+    def _table(self, text: bytes, layout: _Layout, count: int) -> Any:
+        """The rows of a text whose lines are all good."""
+        import pyarrow as pa
+
+        bad: list[Any] = []
+        with suppress(pa.ArrowInvalid, UnicodeDecodeError):
+            check_text(text)
+            table = _parsed(text, layout, self.wanted(layout.names), bad)
+            if not bad and table.num_rows == count:
+                return table
+        return None
 
     def _in_utf8(self, text: bytes, line: int) -> bytes:
         if line == 1 and text[:2] in _WIDE_MARKS:
@@ -139,20 +176,19 @@ class CsvReader(TableReader):
 
     # -- lines -------------------------------------------------------------------
 
-    def _lines(self, name: str, text: bytes, layout: _Layout, line: int) -> Iterator[Piece]:
-        """Rows that are lines; a chunk with bad ones is looked at line by line."""
-        import pyarrow as pa
-
-        count = text.count(b"\n") + (not text.endswith(b"\n"))
-        bad: list[Any] = []
-        table = None
-        with suppress(pa.ArrowInvalid, UnicodeDecodeError):
-            check_text(text)
-            table = _parsed(text, layout, self.wanted(layout.names), bad)
-        if table is None or bad or table.num_rows != count:
-            yield from self._good_lines(name, text, layout, line)
+    def _whole(self, name: str, chunk: _Chunk) -> Iterator[Piece]:
+        """The rows of a chunk: lines, unless it is quoted; with bad ones it is read by line."""
+        text, line = chunk.text, chunk.line
+        if chunk.quoted:
+            first = self._pieces_rows + 1
+            rows = np.arange(first, first + chunk.table.num_rows)
+            yield from _cut(chunk.table, rows, f"{name}:row", None)
             return
-        yield from _cut(table, np.arange(line, line + count), name, _raw_lines(text, line))
+        if chunk.table is None:
+            yield from self._good_lines(name, text, chunk.layout, line)
+            return
+        lines = np.arange(line, line + chunk.count)
+        yield from _cut(chunk.table, lines, name, _raw_lines(text, line))
 
     def _good_lines(self, name: str, text: bytes, layout: _Layout, line: int) -> Iterator[Piece]:
         good: list[bytes] = []
@@ -280,6 +316,11 @@ def _wrong(row: bytes, layout: _Layout) -> str | None:
     except UnicodeDecodeError as error:
         return not_utf8(error)
     return None
+
+
+def _line_ends(text: bytes) -> int:
+    """As text.count does, which is slow where there are many."""
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("\n")))
 
 
 def check_text(text: bytes) -> None:

@@ -42,10 +42,9 @@ class Sample:
 
 def _spread(reader: Reader, share: float) -> Iterator[Reader]:
     """Evenly spread parts, which together are about `share` of an input."""
-    size = reader.size
-    length = max(1, round(share * size / _PARTS))
-    for part in range(_PARTS):
-        start = part * size // _PARTS
+    size, starts = reader.size, reader.starts(_PARTS)
+    length = max(1, round(share * size / max(len(starts), 1)))
+    for start in starts:
         yield reader.part(start, min(size, start + length))
 
 

@@ -158,6 +158,7 @@ class TableReader(Reader):
             encoder.check(self._known(piece.table.schema.names))
             columns, labels, weights, bad = encoder.encode(piece.table)
             if bad:
+                encoder.forget()
                 good = self._without(piece, bad)
                 if len(good.lines):
                     yield from self._batches(encoder, good)
