@@ -45,6 +45,7 @@ PUBLIC = [
     "from_bytes",
     "load",
     "read",
+    "set_threads",
     "train",
 ]
 CONTEXT = click.Context(pqr)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pqrlearn.rows import Batch
     from pqrlearn.schema import Column, Schema
     from pqrlearn.separation import Counts, Separation
+    from pqrlearn.threads import set_threads
     from pqrlearn.training.oneline import train
 
 _HOMES = {
@@ -62,6 +63,7 @@ _HOMES = {
     "from_bytes": "learners",
     "load": "learners",
     "read": "readers",
+    "set_threads": "threads",
     "train": "training.oneline",
 }
 
@@ -92,6 +94,7 @@ __all__ = [
     "from_bytes",
     "load",
     "read",
+    "set_threads",
     "train",
 ]
 
