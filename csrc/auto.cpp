@@ -389,7 +389,6 @@ std::array<double, experts> Auto::expert_margins(const Row& row) const {
 std::size_t Auto::learn(const Rows& batch, double* margins) {
   return vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
     Work work;
-    numbers_.enlarge_front(rows);
     std::size_t risen = shared_.size() + 1;  // none of the plans is made
     for (std::size_t r = 0; r < batch.size; ++r) {
       const Row row = batch[r];

@@ -2,19 +2,18 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <mutex>
-#include <utility>
 
+#include "frozen.hpp"
 #include "row.hpp"
 
 namespace pqr {
 
-// Models that cannot be frozen never have a copy.
+// Models without freeze() never have a copy.
 template <class Model, class = void>
-class Copies {
- public:
-  using Copy = std::nullptr_t;
-  Copy of(const Model&, const Rows&) { return nullptr; }
+struct Copies {
+  std::shared_ptr<const Frozen> of(const Model&, const Rows&) { return nullptr; }
   void drop() {}
 };
 
@@ -23,22 +22,20 @@ class Copies {
 template <class Model>
 class Copies<Model, decltype(void(&Model::freeze))> {
  public:
-  using Copy = decltype(std::declval<const Model&>().freeze(std::size_t{}));
-
   // The copy, or null while making it would take longer than the predictions since the last change.
-  Copy of(const Model& model, const Rows& rows) {
+  std::shared_ptr<const Frozen> of(const Model& model, const Rows& rows) {
     const std::lock_guard lock(mutex_);
     if (!copy_) copy_ = model.freeze(predicted_ += model.weights_in(rows));
     return copy_;
   }
   void drop() {
-    copy_ = {};
+    copy_.reset();
     predicted_ = 0;
   }
 
  private:
   std::mutex mutex_;
-  Copy copy_{};
+  std::shared_ptr<const Frozen> copy_;
   std::size_t predicted_ = 0;  // weights of all rows predicted without a copy
 };
 

@@ -17,7 +17,7 @@
 namespace pqr {
 
 struct ExpandRule {
-  bool everything_high;     // QR: there are squares, and nothing is low
+  bool all_high;            // QR: there are squares, and nothing is low
   float interaction_scale;  // the factor; 0 leaves interactions as they are
 };
 
@@ -34,15 +34,15 @@ class Planned : public Split {
 
   // Splits the row. By itself, for vectors of four: what was just written one by one is better not
   // read by eights.
-  [[gnu::noinline]] void split(const Row& of, const Separation& separation, bool everything_high) {
+  [[gnu::noinline]] void split(const Row& of, const Separation& separation, bool all_high) {
     row = of;
     if (ranks_.size() < row.size + Splitter::padding) {
       ranks_.resize(row.size + Splitter::padding);
       values_.resize(row.size + Splitter::padding);
     }
-    splitter_.split(row, separation, everything_high, ranks_.data(), values_.data(), *this);
+    splitter_.split(row, separation, all_high, ranks_.data(), values_.data(), *this);
   }
-  // Takes the split that somebody else has made.
+  // Takes a split that was made in advance.
   void take(const Row& of, const Split& split) {
     row = of;
     static_cast<Split&>(*this) = split;
@@ -86,7 +86,7 @@ class Planned : public Split {
 
   // c / sqrt(m) for a row with m interactions (decision 4).
   PQR_ALWAYS_INLINE float scale(const ExpandRule& rule) const {
-    const bool own = rule.everything_high || low_sum != 0.0f;
+    const bool own = rule.all_high || low_sum != 0.0f;
     const std::size_t count = own ? interactions() : interactions() - high;
     if (rule.interaction_scale <= 0.0f || count == 0) return 1.0f;
     return rule.interaction_scale / std::sqrt(static_cast<float>(count));
@@ -96,7 +96,7 @@ class Planned : public Split {
   PQR_ALWAYS_INLINE void list_interactions(const ExpandRule& rule, std::uint32_t first,
                                            std::uint32_t* numbers, float* x) {
     if (starts_.size() < high + lanes) grow();
-    // In registers: for all that a compiler knows, what is written may be what is read.
+    // Local copies stay in registers: the compiler cannot rule out that the arrays overlap.
     const std::size_t count = high;
     const std::uint32_t* const rank = ranks;
     const float *const value = values, common = scale(rule);
@@ -122,7 +122,7 @@ class Planned : public Split {
       numbers += b + 1;
       x += b + 1;
     }
-    for (std::size_t b = 0; rule.everything_high && b < count; ++b) {
+    for (std::size_t b = 0; rule.all_high && b < count; ++b) {
       all[b * (b + 1) / 2] = value[b] * factors[b];
     }
   }

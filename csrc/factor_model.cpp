@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "difacto.hpp"
-#include "fm.hpp"
-
 namespace pqr {
 
 namespace {
@@ -20,15 +17,10 @@ constexpr std::size_t factors_ahead = 2;
 
 template <class Rule>
 FactorModel<Rule>::FactorModel(FactorSettings settings, const Rule& rule)
-    : settings_(std::move(settings)), rule_(rule) {
-  for (const Tier& tier : settings_.tiers) {
-    pools_.emplace_back(padded(tier.dimension) * (settings_.factors.adaptive ? 2 : 1));
-  }
-}
+    : settings_(std::move(settings)), rule_(rule) {}
 
 template <class Rule>
 std::size_t FactorModel<Rule>::learn(const Rows& batch, double* margins) {
-  entries_.enlarge_front(rows);
   Scratch scratch;
   for (std::size_t r = 0; r < batch.size; ++r) {
     prefetch(batch, r);
@@ -62,7 +54,7 @@ void FactorModel<Rule>::prefetch(const Rows& batch, std::size_t r) const {
   const Row row = batch[r + factors_ahead];
   for (std::size_t i = 0; i < row.size; ++i) {
     const Entry* entry = entries_.find(row.indices[i]);
-    if (entry && entry->record != 0) fetch(pools_[reached(entry->count) - 1].at(entry->record));
+    if (entry && entry->factors) fetch(entry->factors);
   }
 }
 
@@ -98,8 +90,7 @@ double FactorModel<Rule>::margin_row(const Row& row, Scratch& scratch) const {
     if (entry) scratch.w[i] = rule.weight(entry->slot);
     scratch.x[i] = row.values[i];
     if (tiers > 0 && (Rule::factors_at_once || scratch.w[i] != 0.0f)) {  // masked, not dropped
-      scratch.terms.push_back(
-          {pools_[tiers - 1].at(entry->record), dimension(tiers), row.values[i]});
+      scratch.terms.push_back({entry->factors, dimension(tiers), row.values[i]});
     } else if (Rule::factors_at_once) {
       scratch.terms.push_back({nullptr, dimension(1), row.values[i]});
       is_known = false;
@@ -130,10 +121,10 @@ void FactorModel<Rule>::step(const Row& row, Scratch& scratch, double slope) {
   bool moved = false;
   for (std::size_t i = 0; Rule::factors_at_once && i < row.size; ++i) {
     Entry& entry = *entries_.make(row.indices[i], moved);
-    if (entry.record != 0) continue;
-    float* const record = add_record(entry, 1);
-    std::copy_n(scratch.terms[i].v, dimension(1), record);
-    scratch.terms[i].v = record;
+    if (entry.factors) continue;
+    entry.factors = add_factors(1);
+    std::copy_n(scratch.terms[i].v, dimension(1), entry.factors);
+    scratch.terms[i].v = entry.factors;
   }
   const auto descent = settings_.factors.at_row<float>(now);
   for (const Term& term : scratch.terms) {
@@ -162,26 +153,14 @@ void FactorModel<Rule>::count(std::uint32_t feature, Entry& entry) {
 template <class Rule>
 void FactorModel<Rule>::lengthen(std::uint32_t feature, Entry& entry, std::size_t from,
                                  std::size_t to) {
-  const std::uint32_t left = entry.record;
-  float* const record = add_record(entry, to);
   const std::size_t kept = dimension(from);
+  float* const longer = add_factors(to);
   if (from > 0) {
-    const float* const old = pools_[from - 1].at(left);
-    std::copy_n(old, kept, record);
-    std::copy_n(old + padded(kept), kept, record + padded(dimension(to)));
-    pools_[from - 1].release(left);
+    std::copy_n(entry.factors, kept, longer);
+    std::copy_n(entry.factors + padded(kept), kept, longer + padded(dimension(to)));
   }
-  settings_.start.fill(feature, kept, dimension(to), record);
-}
-
-// A zeroed record in the pool of a tier.
-template <class Rule>
-float* FactorModel<Rule>::add_record(Entry& entry, std::size_t reached) {
-  Pool& pool = pools_[reached - 1];
-  entry.record = pool.add();
-  float* const record = pool.at(entry.record);
-  std::fill_n(record, pool.width(), 0.0f);
-  return record;
+  settings_.start.fill(feature, kept, dimension(to), longer);
+  entry.factors = longer;
 }
 
 template <class Rule>
@@ -200,7 +179,7 @@ FactorState FactorModel<Rule>::state() const {
     state.slots.insert(state.slots.end(), {entry.slot.z, entry.slot.root_n});
     const std::size_t tiers = reached(entry.count), size = dimension(tiers);
     if (tiers == 0) return;
-    const float* const v = pools_[tiers - 1].at(entry.record);
+    const float* const v = entry.factors;
     state.factors.insert(state.factors.end(), v, v + size);
     if (!settings_.factors.adaptive) return;
     state.sums.insert(state.sums.end(), v + padded(size), v + padded(size) + size);
@@ -222,12 +201,12 @@ bool FactorModel<Rule>::restore(const FactorState& state) {
   bool moved = false;
   for (std::size_t n = 0; n < state.features.size(); ++n) {
     Entry& entry = *entries_.make(state.features[n], moved);
-    entry = {{state.slots[2 * n], state.slots[2 * n + 1]}, state.counts[n], 0};
+    entry = {{state.slots[2 * n], state.slots[2 * n + 1]}, nullptr, state.counts[n]};
     const std::size_t tiers = reached(entry.count), size = dimension(tiers);
     if (tiers == 0) continue;
-    float* const record = add_record(entry, tiers);
-    std::copy_n(state.factors.data() + done, size, record);
-    if (adaptive) std::copy_n(state.sums.data() + done, size, record + padded(size));
+    float* const v = entry.factors = add_factors(tiers);
+    std::copy_n(state.factors.data() + done, size, v);
+    if (adaptive) std::copy_n(state.sums.data() + done, size, v + padded(size));
     done += size;
   }
   return true;

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "descent.hpp"
@@ -68,8 +67,8 @@ class FactorModel {
  private:
   struct Entry {
     Slot<float> slot;
+    float* factors = nullptr;  // with AdaGrad their sums behind them; null below the first tier
     std::uint32_t count = 0;   // of rows learned
-    std::uint32_t record = 0;  // of its factors, in the pool of its tier
   };
   // What one row needs, kept from row to row for its memory.
   struct Scratch {
@@ -83,7 +82,7 @@ class FactorModel {
   Rule rule_;
   bool avx2_ = has_avx2();
   Table<Entry> entries_;
-  std::vector<Pool> pools_;  // one for each tier
+  Arena factors_;
 
   void prefetch(const Rows& batch, std::size_t row) const;
   bool learn_row(const Row& row, Scratch& scratch, double label, float weight, double& margin);
@@ -102,7 +101,62 @@ class FactorModel {
   std::size_t dimension(std::size_t reached) const {
     return reached == 0 ? 0 : settings_.tiers[reached - 1].dimension;
   }
-  float* add_record(Entry& entry, std::size_t reached);
+  // Zeroed, for the factors of a tier.
+  float* add_factors(std::size_t tiers) {
+    return factors_.add(padded(dimension(tiers)) * (settings_.factors.adaptive ? 2 : 1));
+  }
 };
+
+// The factorization machine (Rendle):
+//   margin = b + sum of w_i x_i + sum over i < j of <v_i, v_j> x_i x_j
+// learned by gradient descent, every coordinate of a row with a step of its own. A feature never
+// learned has its initial factors and no linear weight.
+struct FmRule {
+  static constexpr bool factors_at_once = true;
+  DescentRule linear;  // also of the bias
+
+  // Of a slot z is the weight, and root_n the sum of squared gradients.
+  template <class Real>
+  struct OfSlot {
+    Descent<Real> descent;
+    bool adaptive;
+
+    Real weight(Slot<Real> slot) const { return slot.z; }
+    Slot<Real> step(Slot<Real> slot, Real weight, Real gradient) const {
+      Real sum = slot.root_n;
+      const Real z = adaptive ? descent.adaptive(weight, sum, gradient)  // adds to the sum
+                              : descent.plain(weight, gradient);
+      return {z, sum};
+    }
+  };
+
+  template <class Real>
+  OfSlot<Real> at(Block block, double rows) const {
+    Descent<Real> descent = linear.at_row<Real>(rows);
+    if (block == Block::bias) descent.l1 = 0;  // l1 never applies to it
+    return {descent, linear.adaptive};
+  }
+  double eta() const { return linear.eta; }
+};
+
+using Fm = FactorModel<FmRule>;
+
+// DiFacto (Li et al.): a factorization machine whose memory follows frequency.
+//   margin = b + sum of w_i x_i + sum over i < j of <v_i, v_j> x_i x_j
+// Linear weights learn by FTRL-Proximal, factors by AdaGrad. How many factors a feature has grows
+// with the number of rows it was learned in; a product ends with the shorter vector; and factors
+// take part only while w_i is not zero. A feature never learned weighs nothing.
+struct DifactoRule {
+  static constexpr bool factors_at_once = false;
+  Ftrl linear;  // also of the bias
+
+  template <class Real>
+  Proximal<Real> at(Block block, double) const {
+    return linear.at<Real>(block);
+  }
+  double eta() const { return 0.0; }  // its steps are bounded
+};
+
+using Difacto = FactorModel<DifactoRule>;
 
 }  // namespace pqr

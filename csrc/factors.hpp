@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "descent.hpp"
@@ -50,35 +51,25 @@ struct Start {
   }
 };
 
-// Records of as many floats each, which never move; their numbers start with 1.
-class Pool {
+// Zeroed floats that never move, for as long as it lives.
+class Arena {
  public:
-  explicit Pool(std::size_t width) : width_(width) {}
-
-  std::uint32_t add() {
-    if (!free_.empty()) {
-      const std::uint32_t record = free_.back();
-      free_.pop_back();
-      return record;
+  float* add(std::size_t size) {
+    if (size > left_) {
+      left_ = std::max(size, chunk_floats);
+      chunks_.emplace_back(new float[left_]());
+      next_ = chunks_.back().get();
     }
-    if (used_ % chunk_records == 0) chunks_.emplace_back(new float[width_ * chunk_records]);
-    return ++used_;
+    left_ -= size;
+    return std::exchange(next_, next_ + size);
   }
-  void release(std::uint32_t record) { free_.push_back(record); }
-
-  float* at(std::uint32_t record) const {
-    const std::size_t n = record - 1;
-    return chunks_[n / chunk_records].get() + n % chunk_records * width_;
-  }
-  std::size_t width() const { return width_; }
 
  private:
-  static constexpr std::uint32_t chunk_records = 1024;  // of 16 factors with their sums, 128 kB
+  static constexpr std::size_t chunk_floats = 32768;  // 1024 times 16 factors with their sums
 
-  std::size_t width_;
-  std::uint32_t used_ = 0;
   std::vector<std::unique_ptr<float[]>> chunks_;
-  std::vector<std::uint32_t> free_;
+  float* next_ = nullptr;
+  std::size_t left_ = 0;
 };
 
 // One feature of a row: its factors, with AdaGrad their sums behind them.
@@ -100,7 +91,7 @@ class Products {
     double total = 0.0;
     for (std::size_t c = 0; c < size; c += lanes) {
       total += vectorised(avx2, [this, &terms, c](auto) PQR_ALWAYS_INLINE {
-        return block(terms, c, sums_.data() + c, squares_.data() + c);
+        return sum_lanes(terms, c, sums_.data() + c, squares_.data() + c);
       });
     }
     return total / 2;
@@ -140,8 +131,8 @@ class Products {
  private:
   std::vector<float> sums_, squares_;
 
-  PQR_ALWAYS_INLINE static double block(const std::vector<Term>& terms, std::size_t c, float* sums,
-                                        float* squares) {
+  PQR_ALWAYS_INLINE static double sum_lanes(const std::vector<Term>& terms, std::size_t c,
+                                            float* sums, float* squares) {
     float s[lanes] = {}, q[lanes] = {};
     for (const Term& term : terms) {
       if (c >= term.dimension) continue;

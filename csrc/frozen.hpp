@@ -2,11 +2,11 @@
 // from: to predict many rows (decision 9). Weights that were never learned are there as zeros.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "expand.hpp"
@@ -31,15 +31,16 @@ class Frozen {
         bias_(bias),
         avx2_(avx2),
         nothing_(static_cast<std::uint32_t>(features)),
-        weights_(size(features, separation_->order())) {
-    std::fill_n(linear(), first_pair(), 0.0f);
+        weights_(size(features, separation_->order()), 0) {
+    if (!weights_.data()) throw std::bad_alloc();
+    weights_.prefer_large(0, size(features, separation_->order()));
   }
 
   static std::size_t size(std::size_t features, std::size_t order) {
     return features + 1 + span_start(order);
   }
 
-  // To be filled in: weights of all features, zeros at first; and of span j, not yet written.
+  // To be filled in, zeros at first: the weights of all features, and of span j.
   float* linear() { return weights_.data(); }
   float* span(std::uint32_t j) { return weights_.data() + first_pair() + span_start(j); }
 
@@ -60,15 +61,14 @@ class Frozen {
   }
 
  private:
-  static constexpr std::size_t ranks_ahead = 4;   // rows
-  static constexpr std::size_t few_ranks = 1024;  // whose pairs, 2 MB, stay in L2 and L3
+  static constexpr std::size_t ranks_ahead = 4;  // rows: a microsecond, longer than memory takes
 
   std::shared_ptr<const Separation> separation_;
   ExpandRule rule_;
   double bias_;
   bool avx2_;
   std::uint32_t nothing_;  // the number of a weight that is always 0
-  Buffer<float> weights_;
+  Stretch<float> weights_;
 
   std::uint32_t first_pair() const { return nothing_ + 1; }
 
@@ -88,12 +88,10 @@ class Frozen {
   // The same sum as that of weigh_slots().
   PQR_ALWAYS_INLINE double sum(const Planned& planned, const Planned& next) const {
     using Lanes = Vector<float, lanes>;
-    // In registers: for all that a compiler knows, prefetching may change them.
+    // Local copies stay in registers: to the compiler, a prefetch might change the members.
     const float* const weights = weights_.data();
     const std::uint32_t* const coming = next.coordinates.numbers.data();
-    const std::size_t all = separation_->order() > few_ranks
-                                ? next.coordinates.padded()
-                                : (next.row.size + lanes - 1) / lanes * lanes;
+    const std::size_t all = next.coordinates.padded();
     std::size_t fetched = 0;
     Lanes part = {};
     for (std::size_t i = 0; i < planned.coordinates.padded(); i += lanes) {

@@ -1,7 +1,6 @@
 // Values by 32-bit key in buckets of a cache line.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -55,11 +54,11 @@ class HashTable {
 
   std::uint32_t used() const { return used_; }
 
-  // Room for `count` keys in all, in a table that has none yet. Without it, filling a table in
-  // the order of another one's places would pile keys up at its start.
+  // Reserves memory for `count` keys, in a table that has none yet. Without it, filling a table in
+  // the order of another one's buckets would crowd the first buckets.
   void reserve(std::uint32_t count) {
     std::uint64_t size = 1;
-    while (count > room(size)) size *= 2;
+    while (count > capacity(size)) size *= 2;
     allocate(size);
   }
 
@@ -100,9 +99,9 @@ class HashTable {
   std::uint32_t size_ = 0;
   std::uint32_t used_ = 0;
 
-  bool has_room() const { return used_ < room(size_); }
-  static std::uint64_t room(std::uint64_t buckets) {
-    return buckets == 1 ? width : buckets * 15 / 4;
+  bool is_full() const { return used_ >= capacity(size_); }
+  static std::uint64_t capacity(std::uint64_t buckets) {
+    return buckets == 1 ? width : buckets * 15 / 4;  // three quarters: longer probes cost more
   }
   Bucket* buckets() const { return reinterpret_cast<Bucket*>(memory_.get()); }
 
@@ -113,7 +112,7 @@ class HashTable {
 
   // A key that is not there.
   [[gnu::noinline]] T* add(std::uint32_t key, bool& moved) {
-    if (size_ == 0 || !has_room()) {
+    if (size_ == 0 || is_full()) {
       grow();
       moved = true;
     }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,20 +20,21 @@ PQR_ALWAYS_INLINE inline Vector<float, width> read(const float* from) {
   return read_as<Vector<float, width>>(from);
 }
 
-// A slot in one piece.
-PQR_ALWAYS_INLINE inline double bits_at(const Slot<float>* place) {
+// The eight bytes of a slot, as one number.
+PQR_ALWAYS_INLINE inline double bits_at(const Slot<float>* slot) {
   double bits;
-  static_assert(sizeof bits == sizeof *place);
-  std::memcpy(&bits, place, sizeof bits);
+  static_assert(sizeof bits == sizeof *slot);
+  std::memcpy(&bits, slot, sizeof bits);
   return bits;
 }
 
-// The slots at `width` places. In a vector of eight, shuffles do not cross the middle.
-template <std::size_t width, class Place>
-PQR_ALWAYS_INLINE inline Slot<Vector<float, width>> take(Place place) {
+// Loads `width` slots, of which at(i) is the address of slot i. In a vector of eight, shuffles do
+// not cross the middle.
+template <std::size_t width, class At>
+PQR_ALWAYS_INLINE inline Slot<Vector<float, width>> take(At at) {
   using Floats = Vector<float, width>;
   using Pairs = Vector<double, width / 2>;
-  const auto slot = [place](std::size_t i) PQR_ALWAYS_INLINE { return bits_at(place(i)); };
+  const auto slot = [at](std::size_t i) PQR_ALWAYS_INLINE { return bits_at(at(i)); };
   if constexpr (width == 8) {
     const auto a = (Floats)Pairs{slot(0), slot(1), slot(4), slot(5)};
     const auto b = (Floats)Pairs{slot(2), slot(3), slot(6), slot(7)};
@@ -46,11 +46,11 @@ PQR_ALWAYS_INLINE inline Slot<Vector<float, width>> take(Place place) {
   }
 }
 
-template <std::size_t width, class Place>
-PQR_ALWAYS_INLINE inline void put(Place place, Slot<Vector<float, width>> slots) {
+template <std::size_t width, class At>
+PQR_ALWAYS_INLINE inline void put(At at, Slot<Vector<float, width>> slots) {
   using Pairs = Vector<double, width / 2>;
-  const auto put = [place](std::size_t i, double bits) PQR_ALWAYS_INLINE {
-    std::memcpy(static_cast<void*>(place(i)), &bits, sizeof bits);
+  const auto put = [at](std::size_t i, double bits) PQR_ALWAYS_INLINE {
+    std::memcpy(static_cast<void*>(at(i)), &bits, sizeof bits);
   };
   if constexpr (width == 8) {
     const auto a = (Pairs)shuffled<0, 8, 1, 9, 4, 12, 5, 13>(slots.z, slots.root_n);
@@ -121,18 +121,14 @@ PQR_ALWAYS_INLINE inline double weigh_slots(const Rule& rule, At at, const float
   return sum_of_parts(parts);
 }
 
-// The largest |x|.
-PQR_ALWAYS_INLINE inline float largest_of(const float* x, std::size_t size) {
+// Whether every |x| is at most `limit`; NaN is not.
+PQR_ALWAYS_INLINE inline bool all_within(float limit, const float* x, std::size_t size) {
   using Floats = Vector<float, lanes>;
-  Floats most{};
-  const std::size_t whole = size / lanes * lanes;
-  for (std::size_t i = 0; i < whole; i += lanes) {
-    most = larger(most, magnitude(read_as<Floats>(x + i)));
-  }
-  float largest = 0.0f;
-  for (std::size_t l = 0; l < lanes; ++l) largest = larger(largest, most[l]);
-  for (std::size_t i = whole; i < size; ++i) largest = larger(largest, std::fabs(x[i]));
-  return largest;
+  auto within = Floats{} == Floats{};
+  for (std::size_t i = 0; i < size; i += lanes)
+    within &= magnitude(read_as<Floats>(x + i)) <= limit;
+  const auto two = (Vector<std::int64_t, lanes / 2>)within;  // lanes at a time
+  return (two[0] & two[1] & two[2] & two[3]) == -1;
 }
 
 // What an optimizer sums over a row's slots, in double: `lanes` strided partial sums, then the same

@@ -1,5 +1,5 @@
 // The losses: the only place that names one. For a margin m and a label y each has
-//   takes      whether a label fits, and `wants`, what to tell a person where it does not
+//   takes      whether a label fits, and `wants`, the end of the message where it does not
 //   kept       the label as rows store it
 //   link       margin -> prediction
 //   loss       what is minimised; 0 is the least that any prediction reaches
@@ -10,9 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 namespace pqr {
 
@@ -76,7 +74,7 @@ struct Poisson {
   static double near(double margin) { return std::clamp(margin, -reach, reach); }
 };
 
-// Gives `work` the trait of a loss. A loss without a case here is a compiler's warning.
+// Calls `work` with the trait of a loss. The compiler warns of a loss without a case here.
 template <class Work>
 auto with_loss(Loss loss, Work work) {
   switch (loss) {

@@ -2,48 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 namespace pqr {
-
-// A table that grows voids the pointers it gave: `moved` says so.
-struct Model::Make {
-  Model& model;
-
-  Slot<float>* linear(std::uint32_t feature, bool& moved) const {
-    return model.linear_.make(feature, moved);
-  }
-  Slot<float>* pair(std::uint32_t i, std::uint32_t j, bool& moved) const {
-    return model.pairs_.make(i, j, moved);
-  }
-};
-
-// Nothing is made or written: a coordinate never seen reads as its initial state.
-struct Model::Find {
-  const Model& model;
-
-  static Slot<float>* found(const Slot<float>* slot) {
-    static const Slot<float> initial;
-    return const_cast<Slot<float>*>(slot ? slot : &initial);
-  }
-  Slot<float>* linear(std::uint32_t feature, bool&) const {
-    return found(model.linear_.find(feature));
-  }
-  Slot<float>* pair(std::uint32_t i, std::uint32_t j, bool&) const {
-    return found(model.pairs_.find(i, j));
-  }
-};
 
 Model::Model(const Settings& settings, const Optimizer& optimizer_,
              std::shared_ptr<const Separation> separation)
     : optimizer(optimizer_),
       settings_(settings),
-      rule_{settings.everything_high, settings.interaction_scale},
+      rule_{settings.all_high, settings.interaction_scale},
       separation_(std::move(separation)),
-      pairs_(settings.everything_high ? Pairs::most : separation_->order(),
-             Linear::front_keys + lanes, frequent_ranks),
+      pairs_(settings.all_high ? Pairs::most : separation_->order(), Linear::front_keys + lanes,
+             frequent_ranks),
       linear_(pairs_.array()) {
-  if (settings.everything_high) {
+  if (settings.all_high) {
     growing_ = std::make_shared<Separation>();
     for (const std::uint32_t feature : separation_->features()) growing_->append(feature);
     separation_ = growing_;
@@ -90,7 +63,7 @@ PQR_ALWAYS_INLINE inline Upcoming Model::plan(const Rows& batch, std::size_t r,
   } else if (batch.splits) {
     planned.take(batch[r], batch.splits[r]);
   } else {
-    planned.split(batch[r], *separation_, settings_.everything_high);
+    planned.split(batch[r], *separation_, settings_.all_high);
   }
   list(planned);
   const Coordinates& c = planned.coordinates;
@@ -104,10 +77,23 @@ PQR_ALWAYS_INLINE inline Upcoming Model::plan(const Rows& batch, std::size_t r,
   return {};
 }
 
-// Stage 3: finds the slots that do not lie in the array, or makes them. Where a table has moved,
-// its slots are looked up again.
-template <class Which>
-PQR_ALWAYS_INLINE inline void Model::locate(Planned& planned, Which which) const {
+// The slot of a key. Learning makes those that are missing; predicting has constant tables, and
+// reads a missing slot as one in its initial state.
+template <class Table, class... Key>
+PQR_ALWAYS_INLINE inline Slot<float>* slot_of(Table& table, bool& moved, Key... key) {
+  if constexpr (std::is_const_v<Table>) {
+    static const Slot<float> initial;
+    const Slot<float>* const found = table.find(key...);
+    return const_cast<Slot<float>*>(found ? found : &initial);
+  } else {
+    return table.make(key..., moved);
+  }
+}
+
+// Stage 3: locates the slots that do not lie in the array. A table that grows voids the pointers it
+// gave: all slots are then looked up again. `Tables` is Model or const Model.
+template <class Tables>
+PQR_ALWAYS_INLINE inline void Model::locate(Tables& tables, Planned& planned) {
   Coordinates& c = planned.coordinates;
   if (c.array) return;
   c.pad_slots();
@@ -115,12 +101,14 @@ PQR_ALWAYS_INLINE inline void Model::locate(Planned& planned, Which which) const
     moved = false;
     Slot<float>** slot = c.slots.data();
     for (std::size_t i = 0; i < planned.row.size; ++i) {
-      *slot++ = which.linear(planned.row.indices[i], moved);
+      *slot++ = slot_of(tables.linear_, moved, planned.row.indices[i]);
     }
     for (std::size_t b = 0; b < planned.high; ++b) {
       const std::uint32_t j = planned.ranks[b];
-      *slot++ = which.pair(j, j, moved);
-      for (std::size_t a = 0; a < b; ++a) *slot++ = which.pair(planned.ranks[a], j, moved);
+      *slot++ = slot_of(tables.pairs_, moved, j, j);
+      for (std::size_t a = 0; a < b; ++a) {
+        *slot++ = slot_of(tables.pairs_, moved, planned.ranks[a], j);
+      }
     }
   }
 }
@@ -138,24 +126,11 @@ PQR_ALWAYS_INLINE inline double Model::weigh(const Optimizer& chosen, const Plan
   return settings_.bias ? chosen.template at<double>(Block::bias).weight(bias) + sum : sum;
 }
 
-// A bound for coordinates of a batch: the product of two values, divided by the features of a row.
-PQR_ALWAYS_INLINE inline double Model::largest_product(const Rows& batch) const {
-  const std::int64_t first = batch.indptr[0], last = batch.indptr[batch.size];
-  const double value = largest_of(batch.values + first, static_cast<std::size_t>(last - first));
-  const double scale = settings_.interaction_scale > 0.0f ? settings_.interaction_scale : 1.0;
-  return std::max(1.0, value) * std::max(1.0, value * scale);
-}
-
-// Whether no gradient is NaN, or could overflow the square of a float after many rows. A bound for
-// all rows of the batch nearly always says so.
-PQR_ALWAYS_INLINE inline bool Model::has_small_gradients(const Planned& planned,
-                                                         double slope) const {
-  constexpr double largest_gradient = 1e15;
-  const double size = std::fabs(slope);
-  const auto features = static_cast<double>(planned.row.size + 1);  // and the bias
-  if (std::max(size, 1.0) * features * largest_product_ <= largest_gradient) return true;
-  const Coordinates& c = planned.coordinates;
-  return size * std::max(1.0f, largest_of(c.x.data(), c.size())) <= largest_gradient;
+// Whether no gradient is NaN, or could overflow the square of a float after many rows.
+PQR_ALWAYS_INLINE inline bool has_small_gradients(const Coordinates& c, double slope) {
+  constexpr double largest_gradient = 1e15;  // a square of 1e30, a hundred million times
+  const double size = std::fabs(slope), limit = largest_gradient / std::max(size, 1e-20);
+  return size <= largest_gradient && all_within(static_cast<float>(limit), c.x.data(), c.padded());
 }
 
 // Stage 5: steps every slot that stage 4 has kept.
@@ -188,13 +163,11 @@ PQR_ALWAYS_INLINE inline void Model::step(Optimizer& chosen, const Planned& plan
 
 // Multiplies every slot, at rows that the optimizer's own state determines.
 void Model::rescale(double factor) {
-  const auto multiply = [=](Slot<float>* slots, std::size_t size) {
-    for (std::size_t i = 0; i < size; ++i) slots[i].z = static_cast<float>(slots[i].z * factor);
-  };
+  const auto multiply = [=](Slot<float>& slot) { slot.z = static_cast<float>(slot.z * factor); };
   bias.z *= factor;
-  linear_.each_run(
-      [&](std::uint32_t, Slot<float>* slots, std::size_t size) { multiply(slots, size); });
-  pairs_.each_run(multiply);
+  linear_.each_sorted([&](std::uint32_t, Slot<float>& slot) { multiply(slot); });
+  pairs_.each_run(
+      [&](Slot<float>* slots, std::size_t size) { std::for_each(slots, slots + size, multiply); });
 }
 
 // Visits rows in order until a visit returns false; returns how many returned true. A visit is
@@ -209,7 +182,7 @@ PQR_ALWAYS_INLINE inline std::size_t Model::each_row(std::size_t plan_ahead, con
     const auto next = [&]() PQR_ALWAYS_INLINE {
       prefetch(batch, r + prefetch_ahead);
       const Upcoming planned = plan(batch, r + plan_ahead, ahead[r + plan_ahead]);
-      return plan_ahead > 0 ? planned : Upcoming{};  // row r itself is too late
+      return plan_ahead > 0 ? planned : Upcoming{};  // of row r itself it would be too late
     };
     if (!visit(ahead[r], r, next)) return r;
   }
@@ -219,7 +192,7 @@ PQR_ALWAYS_INLINE inline std::size_t Model::each_row(std::size_t plan_ahead, con
 template <std::size_t width, class Optimizer>
 PQR_ALWAYS_INLINE inline double Model::margin_row(const Optimizer& chosen, Planned& planned,
                                                   Upcoming upcoming) const {
-  locate(planned, Find{*this});
+  locate(*this, planned);
   return weigh<false, width>(chosen, planned, upcoming, nullptr);
 }
 
@@ -251,14 +224,14 @@ PQR_ALWAYS_INLINE inline bool Model::learn_row(Optimizer& chosen, Planned& plann
     margin = margin_row<width>(chosen, planned, {});
     append_new_features(planned);
   }
-  locate(planned, Make{*this});
+  locate(*this, planned);
   const Coordinates& c = planned.coordinates;
   if (weighed_.size() < c.padded() / lanes) weighed_.resize(c.padded() / lanes);
   const double found = weigh<true, width>(chosen, planned, upcoming.first(), weighed_.data());
   if (!has_new_features) margin = found;
   const double slope = pqr::slope(settings_.loss, margin, label) * weight;
   if (plans_late) next();
-  const bool learns = has_small_gradients(planned, slope);
+  const bool learns = has_small_gradients(planned.coordinates, slope);
   if (learns) {
     step<width>(chosen, planned, upcoming.rest(), slope);
   } else if (has_new_features) {
@@ -267,23 +240,18 @@ PQR_ALWAYS_INLINE inline bool Model::learn_row(Optimizer& chosen, Planned& plann
   return learns;
 }
 
-template <class Optimizer>
-std::size_t Model::learn_with(Optimizer& chosen, const Rows& batch, double* margins) {
-  return vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
-    largest_product_ = largest_product(batch);
-    // In QR a row may bring new ranks, so a later row cannot be split before its turn.
-    const std::size_t plan_ahead = settings_.everything_high ? 0 : learn_ahead;
-    return each_row(
-        plan_ahead, batch, ahead_, [&](Planned& row, std::size_t r, auto next) PQR_ALWAYS_INLINE {
-          return learn_row<width>(chosen, row, batch.labels[r], batch.weights[r], margins[r], next);
-        });
-  });
-}
-
 std::size_t Model::learn(const Rows& batch, double* margins) {
-  linear_.enlarge_front(rows);
-  return with_optimizer(optimizer,
-                        [&](auto& chosen) { return learn_with(chosen, batch, margins); });
+  // In QR a row may bring new ranks, so a later row cannot be split before its turn.
+  const std::size_t plan_ahead = settings_.all_high ? 0 : learn_ahead;
+  return with_optimizer(optimizer, [&](auto& chosen) {
+    return vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
+      return each_row(plan_ahead, batch, ahead_,
+                      [&](Planned& row, std::size_t r, auto next) PQR_ALWAYS_INLINE {
+                        return learn_row<width>(chosen, row, batch.labels[r], batch.weights[r],
+                                                margins[r], next);
+                      });
+    });
+  });
 }
 
 std::size_t Model::margin(const Rows& batch, double* margins) const {

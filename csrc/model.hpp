@@ -13,7 +13,6 @@
 #include "kernel.hpp"
 #include "loss.hpp"
 #include "optim.hpp"
-#include "pages.hpp"
 #include "pairs.hpp"
 #include "row.hpp"
 #include "separation.hpp"
@@ -24,7 +23,7 @@ namespace pqr {
 struct Settings {
   Loss loss;
   bool bias;
-  bool everything_high;     // QR
+  bool all_high;            // QR
   float interaction_scale;  // the factor; 0 leaves interactions as they are
 };
 
@@ -37,8 +36,8 @@ struct BlockState {
 
 // The same of pairs (i, j), in order of (j, i): their i.
 struct PairState {
-  Buffer<std::uint32_t> ranks;
-  Buffer<float> slots;
+  std::vector<std::uint32_t> ranks;
+  std::vector<float> slots;
 };
 
 class Model {
@@ -50,9 +49,6 @@ class Model {
   // Predicts each row, then learns it. Stops before a row that would leave the
   // range of a float; returns how many rows it has learned.
   std::size_t learn(const Rows& batch, double* margins);
-  // The same with an optimizer that is not the model's own, but leaves the same slots behind.
-  template <class Optimizer>
-  std::size_t learn_with(Optimizer& optimizer, const Rows& batch, double* margins);
   // Returns how many rows have a finite margin, from the first one on.
   std::size_t margin(const Rows& batch, double* margins) const;
 
@@ -104,9 +100,6 @@ class Model {
     Planned& operator[](std::size_t r) { return rows[r % rows.size()]; }
   };
 
-  struct Make;  // two ways to get at slots: making those that are missing,
-  struct Find;  // or reading them as initial
-
   Settings settings_;
   ExpandRule rule_;
   bool avx2_ = has_avx2();
@@ -117,13 +110,12 @@ class Model {
   Linear linear_;  // its front lies in the array of pairs, before them
   Ahead ahead_;    // while rows are learned, kept for its memory
   std::vector<Weighed> weighed_;
-  double largest_product_ = 1;  // of the batch being learned
 
   // The five stages of a row.
   void prefetch(const Rows& batch, std::size_t r) const;
   Upcoming plan(const Rows& batch, std::size_t r, Planned& planned) const;
-  template <class Which>
-  void locate(Planned& planned, Which which) const;
+  template <class Tables>
+  static void locate(Tables& tables, Planned& planned);
   template <bool keeps, std::size_t width, class Optimizer>
   double weigh(const Optimizer& chosen, const Planned& planned, Upcoming upcoming,
                Weighed* weighed) const;
@@ -142,11 +134,9 @@ class Model {
   void append_new_features(Planned& planned);
   void rescale(double factor);
   bool is_in_array(const Planned& planned) const;
-  double largest_product(const Rows& batch) const;
-  bool has_small_gradients(const Planned& planned, double slope) const;
   // The block that (j, j) is in.
-  Block own() const { return settings_.everything_high ? Block::square : Block::shared; }
-  bool is_linear() const { return separation_->order() == 0 && !settings_.everything_high; }
+  Block own() const { return settings_.all_high ? Block::square : Block::shared; }
+  bool is_linear() const { return separation_->order() == 0 && !settings_.all_high; }
   template <class Visit>
   void each_slot(Block block, Visit visit) const;
   template <class Of>

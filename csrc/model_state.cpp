@@ -1,18 +1,13 @@
-// What a model has learned: slots and weights, counted, handed out, copied and put back.
+// The state of a model: slots and weights are counted, exported, copied and restored.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <future>
-#include <utility>
-#include <variant>
 
 #include "model.hpp"
+#include "parallel.hpp"
 
 namespace pqr {
 
 namespace {
-
-constexpr double many_pairs = 100'000;
 
 bool rises(const std::uint32_t* keys, std::size_t size, std::size_t below) {
   for (std::size_t i = 0; i < size; ++i) {
@@ -21,19 +16,14 @@ bool rises(const std::uint32_t* keys, std::size_t size, std::size_t below) {
   return true;
 }
 
-// Two threads, where there is much and where a second is to be had: most of the time goes into
-// memory. `work` is given a range of ranks.
+// Calls work(j) for ranks j, on several threads where they have many pairs.
 template <class Work>
-void in_halves(std::size_t first, std::size_t last, Work work) {
-  const auto square = [](std::size_t side) { return static_cast<double>(side * side); };
-  const double pairs = (square(last) - square(first)) / 2;
-  const auto middle =
-      static_cast<std::size_t>(std::sqrt(square(first) + pairs));  // as many in both
-  const auto soon = std::launch::async | std::launch::deferred;
-  auto other =
-      std::async(pairs > many_pairs ? soon : std::launch::deferred, [=] { work(first, middle); });
-  work(middle, last);
-  other.get();
+void each_rank(std::size_t first, std::size_t size, Work work) {
+  constexpr std::size_t part_pairs = 65536;  // as many as take far longer than starting a thread
+  in_parts(size, part_pairs / (first + size + 1) + 1, [&](std::size_t from, std::size_t to) {
+    for (std::size_t n = from; n < to; ++n) work(static_cast<std::uint32_t>(first + n));
+    return to - from;
+  });
 }
 
 }  // namespace
@@ -68,15 +58,13 @@ BlockState Model::state(Block block) const {
 
 std::vector<std::uint32_t> Model::pair_counts() const {
   std::vector<std::uint32_t> counts(separation_->order());
-  in_halves(0, counts.size(), [&](std::size_t from, std::size_t to) {
-    for (std::size_t j = from; j < to; ++j) {
-      std::uint32_t count = 0;
-      pairs_.each_of_span(static_cast<std::uint32_t>(j), [&](std::uint32_t, const auto& slot) {
-        count += !is_initial(slot);
-        return true;
-      });
-      counts[j] = count;
-    }
+  each_rank(0, counts.size(), [&](std::uint32_t j) {
+    std::uint32_t count = 0;
+    pairs_.each_of_span(j, [&](std::uint32_t, const auto& slot) {
+      count += !is_initial(slot);
+      return true;
+    });
+    counts[j] = count;
   });
   return counts;
 }
@@ -84,25 +72,23 @@ std::vector<std::uint32_t> Model::pair_counts() const {
 PairState Model::pairs(std::size_t first, std::size_t size, const std::uint32_t* counts) const {
   std::vector<std::size_t> ends{0};
   for (std::size_t n = 0; n < size; ++n) ends.push_back(ends.back() + counts[n]);
-  PairState state{Buffer<std::uint32_t>(ends.back()), Buffer<float>(2 * ends.back())};
-  // Every slot is written, and the next one over it if it was in its initial state: in a row that
-  // is half full, no predictor guesses which are.
-  in_halves(first, first + size, [&](std::size_t from, std::size_t to) {
-    for (std::size_t j = from; j < to; ++j) {
-      std::uint32_t* rank = state.ranks.data() + ends[j - first];
-      float* slots = state.slots.data() + 2 * ends[j - first];
-      std::uint32_t* const end = state.ranks.data() + ends[j - first + 1];
-      if (rank == end) continue;
-      pairs_.each_of_span(static_cast<std::uint32_t>(j), [&](std::uint32_t i, const auto& slot) {
-        *rank = i;
-        std::memcpy(slots, &slot, sizeof slot);
-        const bool used = !is_initial(slot);
-        rank += used;
-        slots += 2 * used;
-        return rank != end;
-      });
-      for (; rank != end; ++rank, slots += 2) *rank = 0, slots[0] = slots[1] = 0.0f;  // fewer now
-    }
+  PairState state{std::vector<std::uint32_t>(ends.back()), std::vector<float>(2 * ends.back())};
+  // Every slot is written, and overwritten by the next one if it was in its initial state: a branch
+  // on that would be mispredicted in a span that is half full.
+  each_rank(first, size, [&](std::uint32_t j) {
+    std::uint32_t* rank = state.ranks.data() + ends[j - first];
+    float* slots = state.slots.data() + 2 * ends[j - first];
+    std::uint32_t* const end = state.ranks.data() + ends[j - first + 1];
+    if (rank == end) return;
+    pairs_.each_of_span(j, [&](std::uint32_t i, const auto& slot) {
+      *rank = i;
+      std::memcpy(slots, &slot, sizeof slot);
+      const bool used = !is_initial(slot);
+      rank += used;
+      slots += 2 * used;
+      return rank != end;
+    });
+    for (; rank != end; ++rank, slots += 2) *rank = 0, slots[0] = slots[1] = 0.0f;  // fewer now
   });
   return state;
 }
@@ -112,10 +98,7 @@ template <class Of>
 std::size_t Model::count(Block block, Of of) const {
   std::size_t count = 0;
   const auto add = [&](const Slot<float>* slots, std::size_t size) { count += of(slots, size); };
-  if (block == Block::linear) {
-    linear_.each_run(
-        [&](std::uint32_t, const Slot<float>* slots, std::size_t size) { add(slots, size); });
-  } else if (block == Block::pair) {
+  if (block == Block::pair) {
     pairs_.each_run(add);
     count -= this->count(own(), of);
   } else {
@@ -198,35 +181,29 @@ std::size_t Model::weights_in(const Rows& batch) const {
 }
 
 std::shared_ptr<const Frozen> Model::freeze(std::size_t predicted) const {
-  constexpr std::size_t worth = 4;  // predictions of a weight
+  constexpr std::size_t worth = 4;  // predictions of a weight: then the copy pays (decision 9)
   const std::size_t order = separation_->order(), size = Frozen::size(next_feature, order);
-  if (settings_.everything_high || size > std::min(Frozen::most, predicted / worth)) return {};
+  if (settings_.all_high || size > std::min(Frozen::most, predicted / worth)) return {};
   const auto made =
       std::make_shared<Frozen>(next_feature, separation_, rule_, bias_weight(), avx2_);
   Frozen& frozen = *made;
   with_optimizer(optimizer, [&](const auto& chosen) {
     const auto at = [&](Block block) { return chosen.template at<float>(block); };
     const auto linear = at(Block::linear), pair = at(Block::pair), own = at(this->own());
-    const std::size_t features = next_feature;
-    linear_.each_run([&](std::uint32_t first, const Slot<float>* slots, std::size_t many) {
-      if (first >= features) return;
-      weigh_all(avx2_, linear, slots, std::min(many, features - first), frozen.linear() + first);
+    linear_.each_sorted([&](std::uint32_t feature, const Slot<float>& slot) {
+      if (feature < next_feature) frozen.linear()[feature] = linear.weight(slot);
     });
-    in_halves(0, order, [&](std::size_t from, std::size_t to) {
-      for (auto j = static_cast<std::uint32_t>(from); j < to; ++j) {
-        float* const weights = frozen.span(j);
-        const Slot<float>* const row = pairs_.span(j);
-        if (row) {
-          weigh_all(avx2_, pair, row, j + 1, weights);
-        } else {
-          std::fill_n(weights, j + 1, 0.0f);
-          pairs_.each_of_span(j, [&](std::uint32_t i, const Slot<float>& slot) {
-            weights[i + 1] = pair.weight(slot);
-            return true;
-          });
-        }
-        if (const Slot<float>* slot = pairs_.find(j, j)) weights[0] = own.weight(*slot);
+    each_rank(0, order, [&](std::uint32_t j) {
+      float* const weights = frozen.span(j);
+      if (const Slot<float>* const slots = pairs_.span(j)) {
+        weigh_all(avx2_, pair, slots, j + 1, weights);
+      } else {
+        pairs_.each_of_span(j, [&](std::uint32_t i, const Slot<float>& slot) {
+          weights[i + 1] = pair.weight(slot);
+          return true;
+        });
       }
+      if (const Slot<float>* slot = pairs_.find(j, j)) weights[0] = own.weight(*slot);
     });
   });
   return made;

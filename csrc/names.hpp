@@ -19,14 +19,14 @@ class Names {
   std::size_t size() const { return size_; }
   std::uint64_t next_feature() const { return next_feature_; }
 
-  // nullptr when nobody has that name.
+  // nullptr when no feature has that name.
   const std::uint32_t* find(std::string_view name) const {
     const std::uint32_t mixed = hash(name);
     return find(name, mixed, first_like(mixed));
   }
 
-  // The same in three parts, so that many names can be on their way at once: where its bucket
-  // should be, the record of the bucket that looks like it, and the comparison.
+  // The same in three parts, so that loads for many names are in flight at once: the bucket
+  // where it should be, the record of the first bucket with an equal hash, and the comparison.
   std::uint32_t prefetch(std::string_view name) const {
     const std::uint32_t mixed = hash(name);
     fetch(&buckets_[mixed & mask_]);
@@ -41,7 +41,7 @@ class Names {
     return at;
   }
   const std::uint32_t* find(std::string_view name, std::uint32_t mixed, std::size_t at) const {
-    const std::uint32_t record = buckets_[place(name, mixed, at)].record;
+    const std::uint32_t record = buckets_[bucket_of(name, mixed, at)].record;
     return record == none ? nullptr : &words_[record];
   }
 
@@ -55,7 +55,7 @@ class Names {
   bool add(std::uint32_t index, std::string_view name) {
     if (2 * (size() + 1) > buckets_.size()) grow();
     const auto mixed = hash(name);
-    Bucket& bucket = buckets_[place(name, mixed, first_like(mixed))];
+    Bucket& bucket = buckets_[bucket_of(name, mixed, first_like(mixed))];
     bool moved = false;
     std::uint32_t* record = by_index_.make(index, moved);
     if (bucket.record != none || *record != none) return false;
@@ -82,7 +82,7 @@ class Names {
  private:
   static constexpr std::uint32_t none = 0;  // no record is at the first word
 
-  // Small, so that many of them lie in the cache.
+  // Small, so that many of them fit into the cache.
   struct Bucket {
     std::uint32_t hash = 0;
     std::uint32_t record = none;
@@ -145,18 +145,6 @@ class Names {
     return read;
   }
 
-  // As ==, without a call.
-  static bool same(std::string_view a, std::string_view b) {
-    if (a.size() != b.size()) return false;
-    const char *p = a.data(), *q = b.data();
-    if (a.size() < 8) return few_bytes(a) == few_bytes(b);
-    for (std::size_t i = 0; i + 8 < a.size(); i += 8) {
-      if (word<std::uint64_t>(p + i) != word<std::uint64_t>(q + i)) return false;
-    }
-    const std::size_t last = a.size() - 8;
-    return word<std::uint64_t>(p + last) == word<std::uint64_t>(q + last);
-  }
-
   // The first bucket from `at` on that has this hash, or is free.
   std::size_t like(std::uint32_t mixed, std::size_t at) const {
     while (buckets_[at].record != none && buckets_[at].hash != mixed) at = (at + 1) & mask_;
@@ -165,8 +153,8 @@ class Names {
   std::size_t first_like(std::uint32_t mixed) const { return like(mixed, mixed & mask_); }
 
   // Where the name is, or where it would go, from a bucket like it on.
-  std::size_t place(std::string_view name, std::uint32_t mixed, std::size_t at) const {
-    while (buckets_[at].record != none && !same(name_in(buckets_[at].record), name)) {
+  std::size_t bucket_of(std::string_view name, std::uint32_t mixed, std::size_t at) const {
+    while (buckets_[at].record != none && name_in(buckets_[at].record) != name) {
       at = like(mixed, (at + 1) & mask_);
     }
     return at;

@@ -1,4 +1,4 @@
-// Values of keys that come neither thick nor thin, without gaps between them.
+// Values of moderately dense keys, stored without gaps.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ inline std::uint32_t ones(std::uint64_t bits) {
 // has a value; the values of those that do lie side by side, in order of key.
 template <class T>
 class Packed {
-  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::max_align_t));
 
  public:
   static constexpr std::uint32_t keys = 512;
@@ -38,21 +38,21 @@ class Packed {
   Packed& operator=(const Packed&) = delete;
   ~Packed() { std::free(values_); }
 
-  T* find(std::uint32_t key) const { return has(key) ? values_ + place(key) : nullptr; }
+  T* find(std::uint32_t key) const { return has(key) ? values_ + position(key) : nullptr; }
 
   // Prefetches the bit of a key.
   void prefetch(std::uint32_t key) const {
     fetch(&bits_[word_of(key)]);
     fetch(&values_);
   }
-  // Prefetches the value of a key whose bit is at hand.
+  // Prefetches the value of a key whose bit has arrived in the cache.
   void prefetch_value(std::uint32_t key) const {
-    if (has(key)) fetch_value(values_ + place(key));
+    if (has(key)) fetch_value(values_ + position(key));
   }
 
   // Makes the value of a key that has none. Voids all pointers to values.
   T* add(std::uint32_t key) {
-    const std::uint32_t count = before_[words - 1] + ones(bits_[words - 1]), at = place(key);
+    const std::uint32_t count = before_[words - 1] + ones(bits_[words - 1]), at = position(key);
     if (bytes(count + 1) != bytes(count)) grow(count);
     std::copy_backward(values_ + at, values_ + count, values_ + count + 1);
     values_[at] = T{};
@@ -83,14 +83,14 @@ class Packed {
   static std::uint64_t bit_of(std::uint32_t key) { return std::uint64_t{1} << (key % 64); }
   // Sizes are rounded up to what malloc() hands out.
   static std::size_t bytes(std::size_t count) {
-    constexpr std::size_t unit = std::max(alignof(T), alignof(std::max_align_t));
+    constexpr std::size_t unit = alignof(std::max_align_t);
     return (count * sizeof(T) + unit - 1) / unit * unit;
   }
 
   bool has(std::uint32_t key) const { return bits_[word_of(key)] & bit_of(key); }
 
   // How many values are in front of that of the key.
-  std::uint32_t place(std::uint32_t key) const {
+  std::uint32_t position(std::uint32_t key) const {
     const std::uint32_t word = word_of(key);
     return before_[word] + ones(bits_[word] & (bit_of(key) - 1));
   }
@@ -99,18 +99,10 @@ class Packed {
     for (std::uint32_t w = word_of(key) + 1; w < words; ++w) ++before_[w];
   }
 
-  // realloc() often needs no copy, and leaves fewer holes; it knows no larger alignment.
+  // realloc() often needs no copy, and leaves fewer holes.
   [[gnu::noinline]] void grow(std::uint32_t count) {
-    void* longer = nullptr;
-    if constexpr (alignof(T) <= alignof(std::max_align_t)) {
-      longer = std::realloc(static_cast<void*>(values_), bytes(count + 1));
-      if (!longer) throw std::bad_alloc();
-    } else {
-      longer = std::aligned_alloc(alignof(T), bytes(count + 1));
-      if (!longer) throw std::bad_alloc();
-      std::copy_n(values_, count, static_cast<T*>(longer));
-      std::free(values_);
-    }
+    void* const longer = std::realloc(static_cast<void*>(values_), bytes(count + 1));
+    if (!longer) throw std::bad_alloc();
     values_ = static_cast<T*>(longer);
   }
 };

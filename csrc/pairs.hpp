@@ -84,25 +84,6 @@ class PairTable {
     return values ? values + within(i, j) : spans_[j].find(i);
   }
 
-  // The same for many pairs i < j of one span.
-  class Span {
-   public:
-    Span(const PairTable& table, std::uint32_t j)
-        : values_(table.span(j)), hashed_(table.spans_[j]) {}
-    const T* find(std::uint32_t i) const { return values_ ? values_ + i + 1 : hashed_.find(i); }
-    void prefetch(std::uint32_t i) const {
-      if (values_) {
-        fetch_value(values_ + i + 1);
-      } else {
-        hashed_.prefetch(i);
-      }
-    }
-
-   private:
-    const T* values_;
-    const HashTable<T>& hashed_;
-  };
-
   // Finds or makes. `moved` turns true when pointers to values outside of the array are void.
   T* make(std::uint32_t i, std::uint32_t j, bool& moved) {
     T* const values = span(j);

@@ -1,4 +1,4 @@
-// The thread pool: rows that do not depend on each other, shared out to all cores.
+// All threads that the core starts: work whose parts do not depend on each other, on all cores.
 #pragma once
 
 #include <algorithm>
@@ -10,26 +10,35 @@
 
 namespace pqr {
 
-// Calls `work(first, last)` for parts of `size` rows, each on the next free core. `work` returns
-// how many rows of its part it has done. Returns how many rows are done before the first that is
-// not.
+// How many threads one call may run on, the calling one included: 0 for as many as there are cores.
+// For the whole process, and the only global of the core: whoever bounds threads means all of them.
+inline std::atomic<std::size_t> thread_bound{0};
+
+inline std::size_t threads() {
+  const std::size_t bound = thread_bound;
+  return bound > 0 ? bound : std::max(1u, std::thread::hardware_concurrency());
+}
+
+// Calls `work(first, last)` for parts of `size` items (rows, or ranks), each on the next free
+// thread. `work` returns how many items of its part it has done. Returns how many are done before
+// the first that is not.
 template <class Work>
-std::size_t in_parts(std::size_t size, Work work) {
-  constexpr std::size_t part_rows = 8192;  // a millisecond or more: threads cost far less
-  const std::size_t parts = (size + part_rows - 1) / part_rows;
-  if (parts <= 1) return work(0, size);
+std::size_t in_parts(std::size_t size, std::size_t part_size, Work work) {
+  const std::size_t parts = (size + part_size - 1) / part_size;
+  if (parts <= 1) return work(std::size_t{0}, size);
   std::vector<std::size_t> done(parts);
   std::atomic<std::size_t> next{0};
-  const auto begin = [&](std::size_t part) { return std::min(size, part * part_rows); };
+  const auto begin = [&](std::size_t part) { return std::min(size, part * part_size); };
   const auto run = [&] {
     for (std::size_t part; (part = next++) < parts;) {
       done[part] = work(begin(part), begin(part + 1));
     }
   };
+  // Where the system grants no thread, `deferred` does its part below: nothing, if all are done.
+  const auto policy = std::launch::async | std::launch::deferred;
   std::vector<std::future<void>> others;
-  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  for (std::size_t core = 1; core < std::min(cores, parts); ++core) {
-    others.push_back(std::async(std::launch::async, run));
+  for (std::size_t n = 1; n < std::min(threads(), parts); ++n) {
+    others.push_back(std::async(policy, run));
   }
   run();
   for (auto& other : others) other.get();
@@ -37,5 +46,7 @@ std::size_t in_parts(std::size_t size, Work work) {
   while (part < parts && done[part] == begin(part + 1) - begin(part)) ++part;
   return part < parts ? begin(part) + done[part] : size;
 }
+
+constexpr std::size_t part_rows = 8192;  // a millisecond or more: threads cost far less
 
 }  // namespace pqr

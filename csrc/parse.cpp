@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -90,41 +89,15 @@ class LineReader {
       values.resize(most);
     }
     size = 0;
-    const bool ends_in_one = end_ - p >= 2 && end_[-2] == ':' && end_[-1] == '1';
-    if (ends_in_one) p = read_ones(skip_separators(p, end_));
+    bool tries_ones = end_ - p >= 2 && end_[-2] == ':' && end_[-1] == '1';
     for (p = skip_separators(p, end_); !at_end(p); p = skip_separators(p, end_)) {
-      p = read_run(p);
-      if (p == nullptr) return false;
+      if (tries_ones) p = read_ones(p);
       if (ends_token(p, end_)) continue;
       p = *p == 'q' ? skip_query(p) : read_feature(p);
       if (p == nullptr) return false;
+      tries_ones = size > 0 && values[size - 1] != 1.0f;  // after it, a run may begin
     }
     return true;
-  }
-
-  // The fast path: features of up to eight digits, as long as only single spaces
-  // come between them and sixteen bytes may be read. After another value a run of
-  // ones may begin again.
-  const char* read_run(const char* p) {
-    constexpr std::uint64_t three = 0xffffff, one = ':' | '1' << 8 | ' ' << 16;  // the usual value
-    bool begins = false;
-    while (limit_ - p >= 16) {
-      const Digits digits = leading_digits(p);
-      const char* const colon = p + digits.count;
-      if (digits.count == 0 || *colon != ':') break;
-      indices[size] = digits.number;
-      float& value = values[size++] = 1.0f;
-      if ((load_eight(colon) & three) == one) {
-        p = begins ? read_ones(colon + 3) : colon + 3;
-      } else {
-        p = read_value(colon + 1, value);
-        if (p == nullptr) return nullptr;
-        if (p != end_ && *p == ' ') ++p;
-      }
-      begins = value != 1.0f;
-      if (p == end_) break;
-    }
-    return p;
   }
 
   const char* read_ones(const char* p) {
@@ -188,8 +161,7 @@ class LineReader {
     return number.next;
   }
 
-  // Once a row is bad there is time to say why: bytes that are no text, or another
-  // format.
+  // A row is bad: finds out whether it is binary, or another format.
   const char* look_closer(const char* row) {
     const char* const token = token_end(where, end_);
     const char* const control = std::find_if(where, token, is_control);

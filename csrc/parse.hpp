@@ -42,7 +42,7 @@ enum class Bad : std::uint8_t {
   line_too_long,
 };
 
-// What to tell a person, in the order of Bad; {} stands for the offending text.
+// The messages, in the order of Bad; {} stands for the offending text.
 inline constexpr std::array bad_messages{
     "the '|' looks like Vowpal Wabbit text; a libsvm row is 'label index:value index:value ...'",
     "the ',' looks like CSV, or several labels; a libsvm row is 'label index:value ...'",

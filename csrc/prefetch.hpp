@@ -1,4 +1,4 @@
-// Cache lines that will be needed soon.
+// Prefetching of cache lines.
 #pragma once
 
 #include <cstddef>

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "lanes.hpp"
@@ -22,7 +24,7 @@ struct Row {
   std::size_t size;
 };
 
-// What there is to know of a row once its features are high or low.
+// A row's features, separated into high and low.
 struct Split {
   const std::uint32_t* ranks = nullptr;  // of the high features, in order
   const float* values = nullptr;         // of the same
@@ -31,7 +33,7 @@ struct Split {
   std::size_t left_out = 0;  // features without a rank, where nothing is low
 };
 
-// Many canonical rows in somebody else's arrays. Rows without labels only predict.
+// A view of many canonical rows. Rows without labels can only be predicted.
 struct Rows {
   const std::int64_t* indptr;
   const std::uint32_t* indices;
@@ -39,7 +41,7 @@ struct Rows {
   const double* labels;
   const float* weights;
   std::size_t size;
-  const Split* splits = nullptr;  // where somebody has split them before
+  const Split* splits = nullptr;  // of rows that were split in advance
 
   Row operator[](std::size_t r) const {
     return {indices + indptr[r], values + indptr[r],
@@ -48,18 +50,15 @@ struct Rows {
 
   // Prefetches row r itself: another core may just have written it.
   void prefetch(std::size_t r) const {
-    constexpr std::size_t split_ahead = 8;
     if (r >= size) return;
     const Row row = (*this)[r];
     fetch_ends(row.indices, row.size);
     fetch_ends(row.values, row.size);
     if (labels) fetch(labels + r);
     if (weights) fetch(weights + r);
-    if (splits) {
-      if (r + split_ahead < size) fetch(splits + r + split_ahead);
-      fetch_ends(splits[r].ranks, splits[r].high);
-      fetch_ends(splits[r].values, splits[r].high);
-    }
+    if (!splits) return;
+    fetch_ends(splits[r].ranks, splits[r].high);
+    fetch_ends(splits[r].values, splits[r].high);
   }
 
   Rows part(std::size_t first, std::size_t rows) const {
@@ -111,7 +110,7 @@ inline bool is_good(const Row& row) {
 inline bool is_weight(float weight) { return weight >= 0.0f && std::isfinite(weight); }
 
 // Sorting few keys without branches: comparisons would be mispredicted.
-constexpr std::size_t few_keys = 64;
+constexpr std::size_t few_keys = 64;   // beyond, comparing all with all takes longer
 constexpr std::size_t more_keys = 16;  // that arrays have room for: keys are taken by sixteens
 
 // How many of up to `few_keys` keys are smaller than each, which is its place when all differ.
@@ -120,7 +119,7 @@ constexpr std::size_t more_keys = 16;  // that arrays have room for: keys are ta
 template <std::size_t width = 4>
 PQR_ALWAYS_INLINE inline bool places_in_order(const std::uint32_t* keys, std::size_t size,
                                               std::uint32_t* places) {
-  typedef std::int32_t Some __attribute__((vector_size(width * sizeof(std::int32_t))));
+  using Some = Vector<std::int32_t, width>;
   constexpr std::int32_t flipped = INT32_MIN;  // vectors compare with a sign
   for (std::size_t first = 0; first < size; first += 2 * width) {
     // Two variables, not an array: GCC would write an array to memory after each key.
@@ -140,6 +139,30 @@ PQR_ALWAYS_INLINE inline bool places_in_order(const std::uint32_t* keys, std::si
   std::size_t sum = 0;
   for (std::size_t i = 0; i < size; ++i) sum += places[i];
   return size == 0 || sum == size * (size - 1) / 2;
+}
+
+[[gnu::noinline]] inline void sort_many(const std::uint32_t* keys, const float* values,
+                                        std::size_t size, std::uint32_t* sorted_keys,
+                                        float* sorted_values) {
+  std::vector<std::pair<std::uint32_t, float>> both;
+  for (std::size_t i = 0; i < size; ++i) both.emplace_back(keys[i], values[i]);
+  std::sort(both.begin(), both.end());
+  for (std::size_t i = 0; i < size; ++i) std::tie(sorted_keys[i], sorted_values[i]) = both[i];
+}
+
+// Puts keys, each with a value, in order of key, then of value. There are `more_keys` to read.
+template <std::size_t width = 4>
+PQR_ALWAYS_INLINE inline void sort_keys(const std::uint32_t* keys, const float* values,
+                                        std::size_t size, std::uint32_t* sorted_keys,
+                                        float* sorted_values) {
+  std::uint32_t places[few_keys + more_keys];
+  if (size > few_keys || !places_in_order<width>(keys, size, places)) {
+    return sort_many(keys, values, size, sorted_keys, sorted_values);
+  }
+  for (std::size_t i = 0; i < size; ++i) {
+    sorted_keys[places[i]] = keys[i];
+    sorted_values[places[i]] = values[i];
+  }
 }
 
 class RowBuffer {
@@ -207,63 +230,33 @@ class RowBuffer {
   }
 
  private:
-  std::vector<std::uint64_t> scratch_;
+  std::vector<std::uint32_t> given_indices_;
+  std::vector<float> given_values_;
 
-  // Whole numbers in the order of (index, value): the sign of a value is flipped, and all bits of
-  // a negative one.
-  static std::uint64_t packed(std::uint32_t index, float value) {
-    std::uint32_t bits = 0;
-    std::memcpy(&bits, &value, sizeof bits);
-    bits ^= bits >> 31 ? 0xFFFFFFFFu : 0x80000000u;
-    return std::uint64_t{index} << 32 | bits;
-  }
-  static float value_of(std::uint64_t packed) {
-    auto bits = static_cast<std::uint32_t>(packed);
-    bits ^= bits >> 31 ? 0x80000000u : 0xFFFFFFFFu;
-    float value = 0.0f;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
-  }
-
-  // False, and nothing is done, when a feature is repeated or a value is 0.
-  bool sort_few(std::size_t begin, std::size_t size) {
-    std::uint32_t places[few_keys + more_keys], from[few_keys + more_keys];
-    float amounts[few_keys];
-    bool zero = false;
-    for (std::size_t i = 0; i < size; ++i) {
-      from[i] = indices[begin + i];
-      amounts[i] = values[begin + i];
-      zero |= amounts[i] == 0.0f;
-    }
-    if (zero || !places_in_order(from, size, places)) return false;
-    for (std::size_t i = 0; i < size; ++i) {
-      indices[begin + places[i]] = from[i];
-      values[begin + places[i]] = amounts[i];
-    }
-    return true;
+  bool canonicalise() {
+    const auto begin = static_cast<std::size_t>(indptr.back());
+    const std::size_t size = indices.size() - begin;
+    return is_canonical(indices.data() + begin, values.data() + begin, size) || sort(begin, size);
   }
 
   // Repeats are summed in order of value, in double, so that the order in which
   // they were given cannot show.
-  bool canonicalise() {
-    const auto begin = static_cast<std::size_t>(indptr.back());
-    const std::size_t size = indices.size() - begin;
-    if (is_canonical(indices.data() + begin, values.data() + begin, size)) return true;
-    if (size <= few_keys && sort_few(begin, size)) return true;
-    scratch_.clear();
-    for (std::size_t i = begin; i < indices.size(); ++i) {
-      scratch_.push_back(packed(indices[i], values[i]));
-    }
-    std::sort(scratch_.begin(), scratch_.end());
+  [[gnu::noinline]] bool sort(std::size_t begin, std::size_t size) {
+    const std::size_t end = begin + size;
+    given_indices_.assign(indices.data() + begin, indices.data() + end);
+    given_indices_.resize(size + more_keys);
+    given_values_.assign(values.data() + begin, values.data() + end);
+    sort_keys(given_indices_.data(), given_values_.data(), size, indices.data() + begin,
+              values.data() + begin);
     std::size_t out = begin;
-    for (std::size_t i = 0; i < scratch_.size();) {
-      const std::uint64_t index = scratch_[i] >> 32;
+    for (std::size_t i = begin; i < end;) {
+      const std::uint32_t index = indices[i];
       double sum = 0.0;
-      for (; i < scratch_.size() && scratch_[i] >> 32 == index; ++i) sum += value_of(scratch_[i]);
+      for (; i < end && indices[i] == index; ++i) sum += values[i];
       const auto value = static_cast<float>(sum);
       if (!std::isfinite(value)) return false;
       if (value == 0.0f) continue;
-      indices[out] = static_cast<std::uint32_t>(index);
+      indices[out] = index;
       values[out++] = value;
     }
     indices.resize(out);

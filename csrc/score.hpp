@@ -1,7 +1,6 @@
-// How good margins are, as sums over rows.
+// Sums over rows that metrics are computed from.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 
 #include "loss.hpp"
@@ -13,7 +12,7 @@ struct Sums {
   double weight = 0.0, loss = 0.0, label = 0.0, prediction = 0.0;
 };
 
-// Of a margin that is not a number, the loss is none either.
+// A NaN margin gives a NaN loss.
 inline Sums sum_rows(Loss loss, const double* margins, const double* labels, const double* weights,
                      std::size_t size) {
   return with_loss(loss, [=](auto of) {

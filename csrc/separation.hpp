@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "prefetch.hpp"
@@ -17,15 +16,17 @@ class Separation {
  public:
   static constexpr std::uint32_t low = 0xFFFFFFFFu;
 
+  // Gives all first features their place, which takes no memory before it is written: whether a
+  // feature is one of them is then a branch that is predicted.
+  Separation() {
+    bool moved = false;
+    ranks_.make(ranks_.front_keys - 1, moved);
+  }
+
   std::uint32_t rank(std::uint32_t feature) const {
     const std::uint32_t* above = ranks_.find(feature);
     return above ? *above - 1 : low;  // 0, a chunk's default, is low
   }
-
-  // By feature, up to the first of those beyond which all are low: its rank plus 1, or 0 if it is
-  // low; null where ranks do not lie in one array.
-  const std::uint32_t* above() const { return ranks_.front(&beyond_, 1); }
-  std::uint32_t beyond() const { return beyond_; }
 
   // Ranks are only ever appended. False when the feature is high already.
   bool append(std::uint32_t feature) {
@@ -34,12 +35,10 @@ class Separation {
     if (*above != 0) return false;
     features_.push_back(feature);
     *above = static_cast<std::uint32_t>(features_.size());
-    beyond_ = std::max(beyond_, std::min(feature, low - 1) + 1);
-    if (beyond_ < ranks_.front_keys) ranks_.make(beyond_, moved);  // 0, so that above() has it
     return true;
   }
 
-  // Takes the last appends back.
+  // Undoes the last appends.
   void cut(std::size_t order) {
     bool moved = false;
     for (; features_.size() > order; features_.pop_back())
@@ -47,12 +46,7 @@ class Separation {
   }
 
   void prefetch(const Row& row) const {
-    constexpr std::size_t few = 4096;  // which stay in the cache, unless they lie in an array
-    if (const std::uint32_t* const ranks = above()) {
-      for (std::size_t i = 0; i < row.size; ++i) fetch(ranks + std::min(row.indices[i], beyond_));
-    } else if (features_.size() >= few) {
-      ranks_.prefetch(row.indices, row.size);
-    }
+    if (order() > 0) ranks_.prefetch(row.indices, row.size);
   }
   const std::vector<std::uint32_t>& features() const { return features_; }
   std::size_t order() const { return features_.size(); }
@@ -60,7 +54,6 @@ class Separation {
  private:
   Table<std::uint32_t> ranks_;  // rank + 1
   std::vector<std::uint32_t> features_;
-  std::uint32_t beyond_ = 0;  // after all of them, or the last feature of all
 };
 
 struct Count {
@@ -72,15 +65,10 @@ struct Count {
 class Counter {
  public:
   void add(const Row& row) {
-    counts_.enlarge_front(++rows_);
-    const auto count = [&](auto place_of) {
-      for (std::size_t i = 0; i < row.size; ++i) distinct_ += ++*place_of(row.indices[i]) == 1;
-    };
+    ++rows_;
     bool moved = false;
-    if (std::uint64_t* first = counts_.front(row.indices, row.size)) {
-      count([=](std::uint32_t feature) { return first + feature; });
-    } else {
-      count([&](std::uint32_t feature) { return counts_.make(feature, moved); });
+    for (std::size_t i = 0; i < row.size; ++i) {
+      distinct_ += ++*counts_.make(row.indices[i], moved) == 1;
     }
     if (row.size > 0) {
       next_feature_ = std::max(next_feature_, std::uint64_t{row.indices[row.size - 1]} + 1);

@@ -1,5 +1,5 @@
-// Locking: a model that one thread may teach while others read. A reader sees the model between two
-// rows, never half of a row: it waits for the slice being learned. A reader that needs the same
+// Locking: a model that one thread may train while others read it. A reader sees the model between
+// two rows, never half of a row: it waits for the slice being learned. A reader that needs the same
 // state in several calls holds the model meanwhile.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <utility>
@@ -54,7 +55,7 @@ class Shared {
     return in_slices(rows, margins, [&](const Rows& slice, double* out) {
       while (true) {
         const auto turn = this->turn(waiting);
-        const Alone alone(*this);
+        const auto lock = alone();
         if (held_) continue;
         copies_.drop();
         return model_.learn(slice, out);
@@ -66,7 +67,7 @@ class Shared {
   template <class Waiting = decltype(plainly)>
   void hold(Waiting waiting = plainly) {
     waiting([&] { holders_.lock(); });
-    const Alone alone(*this);
+    const auto lock = alone();
     held_ = true;
   }
   void release() {
@@ -89,11 +90,11 @@ class Shared {
   // `then` is called with the margins of each part, on the thread that has computed them.
   template <class Then>
   std::size_t margin(const Rows& rows, double* margins, Then then) const {
-    const Copy copy = this->copy(rows);
-    return in_parts(rows.size, [&](std::size_t first, std::size_t last) {
+    const auto copy = this->copy(rows);
+    return in_parts(rows.size, part_rows, [&](std::size_t first, std::size_t last) {
       const Rows part = rows.part(first, last - first);
       double* const out = margins + first;
-      const std::size_t done = copy ? margin_of(copy, part, out) : margin_of(part, out);
+      const std::size_t done = copy ? copy->margin(part, out) : margin_of(part, out);
       then(out, done);
       return done;
     });
@@ -102,13 +103,13 @@ class Shared {
   // Anything else, with the model to oneself or among readers.
   template <class Work>
   auto change(Work work) {
-    const Alone alone(*this);
+    const auto lock = alone();
     copies_.drop();
     return work(model_);
   }
   template <class Work>
   auto read(Work work) const {
-    const Among among(*this);
+    const auto lock = among_readers();
     return work(model_);
   }
   // For what learning never changes, without a lock.
@@ -116,7 +117,6 @@ class Shared {
 
  private:
   static constexpr std::size_t slice_rows = 1024;  // a millisecond: how long a reader may wait
-  using Copy = typename Copies<Model>::Copy;
 
   Model model_;
   mutable std::shared_mutex mutex_;
@@ -126,38 +126,25 @@ class Shared {
   mutable Copies<Model> copies_;
 
   // The lock lets readers pass a waiting writer, so both queue for it.
-  struct Alone {
-    const Shared& of;
-    explicit Alone(const Shared& s) : of(s) {
-      const std::lock_guard turn(of.turnstile_);
-      of.mutex_.lock();
-    }
-    ~Alone() { of.mutex_.unlock(); }
-  };
-  struct Among {
-    const Shared& of;
-    explicit Among(const Shared& s) : of(s) {
-      const std::lock_guard turn(of.turnstile_);
-      of.mutex_.lock_shared();
-    }
-    ~Among() { of.mutex_.unlock_shared(); }
-  };
+  auto alone() const {
+    const std::lock_guard turn(turnstile_);
+    return std::unique_lock(mutex_);
+  }
+  auto among_readers() const {
+    const std::lock_guard turn(turnstile_);
+    return std::shared_lock(mutex_);
+  }
 
   // A copy of the weights, where it pays. Few rows do not wait for one to be made.
-  Copy copy(const Rows& rows) const {
+  std::shared_ptr<const Frozen> copy(const Rows& rows) const {
     if (rows.size <= slice_rows) return {};
-    const Among among(*this);
+    const auto lock = among_readers();
     return copies_.of(model_, rows);
   }
 
-  static std::size_t margin_of(std::nullptr_t, const Rows&, double*) { return 0; }
-  template <class Frozen>
-  static std::size_t margin_of(const Frozen& copy, const Rows& rows, double* margins) {
-    return copy->margin(rows, margins);
-  }
   std::size_t margin_of(const Rows& rows, double* margins) const {
     return in_slices(rows, margins, [&](const Rows& slice, double* out) {
-      const Among among(*this);
+      const auto lock = among_readers();
       return model_.margin(slice, out);
     });
   }

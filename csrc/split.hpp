@@ -16,76 +16,45 @@ namespace pqr {
 
 class Splitter {
  public:
-  // How many more ranks and values there are than features: Expansion::list() reads by eights.
+  // How many more ranks and values there are than features: Planned::list() reads eight at a time.
   static constexpr std::size_t padding = 7;
 
   // `ranks` and `values` have room for all features of the row. Where everything is high, features
   // without a rank are left out.
   template <std::size_t width = 4>
-  PQR_ALWAYS_INLINE void split(const Row& row, const Separation& separation, bool everything_high,
+  PQR_ALWAYS_INLINE void split(const Row& row, const Separation& separation, bool all_high,
                                std::uint32_t* ranks, float* values, Split& split) {
-    find(row, separation);
-    split.ranks = ranks;
-    split.values = values;
-    split.high = high_;
-    split.low_sum = everything_high ? 0.0f : static_cast<float>(low_sum_);
-    split.left_out = everything_high ? row.size - high_ : 0;
-    if (high_ > few_keys) return sort_many(ranks, values);
-    std::uint32_t places[few_keys + more_keys];
-    places_in_order<width>(ranks_.data(), high_, places);
-    for (std::size_t i = 0; i < high_; ++i) {
-      ranks[places[i]] = ranks_[i];
-      values[places[i]] = values_[i];
+    if (ranks_.size() < row.size + more_keys) {
+      ranks_.resize(row.size + more_keys);
+      values_.resize(row.size + more_keys);
     }
+    // Local copies stay in registers: the compiler cannot rule out that the arrays overlap.
+    std::uint32_t* const found = ranks_.data();
+    float* const amounts = values_.data();
+    std::size_t high = 0;
+    double low = 0.0;
+    for (std::size_t i = 0; i < row.size; ++i) {
+      const std::uint32_t rank = separation.rank(row.indices[i]);
+      const float value = row.values[i];
+      const bool is_high = rank != Separation::low;
+      found[high] = rank;
+      amounts[high] = value;
+      high += is_high;
+      low += is_high ? 0.0f : value;
+    }
+    split = {ranks, values, high, 0.0f, 0};
+    if (all_high) {
+      split.left_out = row.size - high;
+    } else {
+      split.low_sum = static_cast<float>(low);
+    }
+    sort_keys<width>(found, amounts, high, ranks, values);
   }
 
  private:
   // The row's high features in the order in which they come.
   std::vector<std::uint32_t> ranks_;
   std::vector<float> values_;
-  std::size_t high_ = 0;
-  double low_sum_ = 0;
-  std::vector<std::pair<std::uint32_t, float>> many_;
-
-  PQR_ALWAYS_INLINE void find(const Row& row, const Separation& separation) {
-    if (ranks_.size() < row.size + more_keys) {
-      ranks_.resize(row.size + more_keys);
-      values_.resize(row.size + more_keys);
-    }
-    std::uint32_t* const ranks = ranks_.data();
-    float* const values = values_.data();
-    std::size_t high = 0;
-    double low = 0.0;
-    const auto find_all = [&](auto rank_of) PQR_ALWAYS_INLINE {
-      for (std::size_t i = 0; i < row.size; ++i) {
-        const std::uint32_t rank = rank_of(row.indices[i]);
-        const float value = row.values[i];
-        const bool is_high = rank != Separation::low;
-        ranks[high] = rank;
-        values[high] = value;
-        high += is_high;
-        low += is_high ? 0.0f : value;
-      }
-    };
-    if (const std::uint32_t* above = separation.above()) {
-      find_all([above, beyond = separation.beyond()](std::uint32_t feature)
-                   PQR_ALWAYS_INLINE { return above[std::min(feature, beyond)] - 1; });
-    } else {
-      find_all([&](std::uint32_t feature) PQR_ALWAYS_INLINE { return separation.rank(feature); });
-    }
-    high_ = high;
-    low_sum_ = low;
-  }
-
-  [[gnu::noinline]] void sort_many(std::uint32_t* ranks, float* values) {
-    many_.clear();
-    for (std::size_t i = 0; i < high_; ++i) many_.emplace_back(ranks_[i], values_[i]);
-    std::sort(many_.begin(), many_.end());
-    for (std::size_t i = 0; i < high_; ++i) {
-      ranks[i] = many_[i].first;
-      values[i] = many_[i].second;
-    }
-  }
 };
 
 // Many rows, split by the thread that reads them (decision 11).

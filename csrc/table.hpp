@@ -31,7 +31,7 @@ class Table {
       std::min<std::size_t>(1u << 20, (std::size_t{32} << 20) / sizeof(T));
 
   Table() : own_front_(front_keys), front_(own_front_.data()) {}
-  // Its first keys lie in somebody else's zeroed memory, or nowhere if that is null.
+  // Its first keys lie in zeroed memory that the caller owns, or nowhere if that is null.
   explicit Table(T* front) : front_(front) {}
 
   const T* find(std::uint32_t key) const {
@@ -53,15 +53,7 @@ class Table {
   T* front(const std::uint32_t* keys, std::size_t size) const {
     return size == 0 || keys[size - 1] < front_end_ ? front_ : nullptr;
   }
-  // Each time that `rows` has doubled, puts large pages under the front where half of the small
-  // ones are in use. Large ones from the start would give 2 MB to ten features.
-  void enlarge_front(std::uint64_t rows) {
-    if (rows < enlarge_at_) return;
-    enlarge(front_, front_end_ * sizeof(T));
-    enlarge_at_ = 2 * rows;
-  }
-
-  // Prefetches the values of keys, which rise; of those that are packed, what says where they are.
+  // Prefetches the values of keys, which rise; of packed ones, the bitmap that locates them.
   void prefetch(const std::uint32_t* keys, std::size_t size) const {
     if (const T* const first = front(keys, size)) {
       for (std::size_t i = 0; i < size; ++i) fetch_value(first + keys[i]);
@@ -85,21 +77,12 @@ class Table {
     }
   }
 
-  // Calls visit(first key, values, count) for values of keys that follow each other, in no order.
-  template <class Visit>
-  void each_run(Visit visit) const {
-    const auto one = [&](std::uint32_t key, T& value) { visit(key, &value, std::size_t{1}); };
-    visit(0u, front_, std::size_t{front_end_});
-    for (std::size_t c = 0; c < chunks_.size(); ++c) each_of_chunk(c, one);
-    sparse_.each(one);
-  }
-
   // Calls visit(key, value) in order of key.
   template <class Visit>
   void each_sorted(Visit visit) const {
     for (std::uint32_t key = 0; key < front_end_; ++key) visit(key, front_[key]);
-    std::vector<std::pair<std::uint32_t, const T*>> sparse;
-    sparse_.each([&](std::uint32_t key, const T& value) { sparse.emplace_back(key, &value); });
+    std::vector<std::pair<std::uint32_t, T*>> sparse;
+    sparse_.each([&](std::uint32_t key, T& value) { sparse.emplace_back(key, &value); });
     std::sort(sparse.begin(), sparse.end());  // keys differ
     auto next = sparse.begin();
     for (std::size_t c = 0; c < chunks_.size(); ++c) {
@@ -114,7 +97,6 @@ class Table {
  private:
   static constexpr std::uint32_t packed_at = 64;     // keys, which then take as much as hashed
   static constexpr std::uint32_t settle_least = 64;  // hashed keys: fewer fill no chunk
-  static constexpr std::uint32_t much_hashed = (1u << 18) / sizeof(T);  // a megabyte or so
   using Chunk = std::unique_ptr<Packed<T>[]>;
 
   Stretch<T> own_front_;
@@ -123,7 +105,6 @@ class Table {
   std::vector<Chunk> chunks_;    // null where the keys are hashed
   HashTable<T> sparse_;
   std::uint32_t settle_at_ = settle_least;
-  std::uint64_t enlarge_at_ = 1024;  // rows
 
   // Null if the key is not packed.
   Packed<T>* group_of(std::uint32_t key) const {
@@ -154,9 +135,7 @@ class Table {
       return group->add(key);
     }
     if (sparse_.used() < settle_at_) return sparse_.make(key, moved);
-    const bool much = sparse_.used() >= much_hashed;
     settle();
-    if (much) release_freed();
     moved = true;
     return make(key, moved);
   }

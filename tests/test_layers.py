@@ -48,30 +48,25 @@ ALLOWED = {
         "loss",
         "model",
         "optim",
-        "pages",
         "pairs",
         "row",
         "separation",
         "table",
     },
-    "model_state": {"model"},
+    "model_state": {"model", "parallel"},
     "factors": {"descent", "lanes", "row"},
     "factor_model": {
         "descent",
-        "difacto",
         "factor_model",
         "factors",
-        "fm",
         "lanes",
         "loss",
         "optim",
         "row",
         "table",
     },
-    "fm": {"descent", "factor_model", "optim"},
-    "difacto": {"factor_model", "optim"},
     "parallel": set(),
-    "copies": {"row"},
+    "copies": {"frozen", "row"},
     "shared": {"copies", "parallel", "row"},
     "vw": {"coding", "number", "vw"},
 }
@@ -88,7 +83,6 @@ BIND = {
         "rows",
         "../model",
         "../names",
-        "../pages",
         "../separation",
         "../shared",
     },
@@ -97,10 +91,8 @@ BIND = {
         "named",
         "rows",
         "../descent",
-        "../difacto",
         "../factor_model",
         "../factors",
-        "../fm",
         "../optim",
     },
     "numbering": {"arrays", "dicts", "../coding", "../names", "../numbering", "../row"},
@@ -119,6 +111,7 @@ BIND = {
         "scores",
         "vw",
         "../names",
+        "../parallel",
         "../parse",
     },
 }
@@ -146,16 +139,25 @@ def test_includes_point_down() -> None:
             assert own <= allowed[path.stem], f"{path.name}: {own - allowed[path.stem]}"
 
 
+def test_the_arrows_of_the_core_are_those_that_are_drawn() -> None:
+    drawn = (CSRC.parent / "ARCHITECTURE.md").read_text().partition("nanobind ends here\n")[2]
+    layers = [line.strip().split(" | ") for line in drawn.partition("\n\n")[0].splitlines()]
+    depth = {name: at for at, layer in enumerate(layers) for name in layer}
+    assert set(depth) == set(ALLOWED)
+    for name, allowed in ALLOWED.items():
+        for other in allowed - {name}:
+            assert depth[other] > depth[name], f"{name} includes {other}"
+
+
 def test_the_core_does_no_input_or_output() -> None:
     for path in CORE + BORDER:
         system = {name for kind, name in includes(path) if kind == "<"}
         assert not system & FORBIDDEN, path.name
 
 
-def test_threads_are_started_in_two_places() -> None:
-    """For predictions of many rows, and to copy a large state."""
+def test_threads_are_started_in_one_place() -> None:
     found = {path.name for path in CORE + BORDER for _, name in includes(path) if name in THREADS}
-    assert found == {"parallel.hpp", "model_state.cpp"}
+    assert found == {"parallel.hpp"}
 
 
 def test_only_the_border_knows_python() -> None:

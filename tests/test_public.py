@@ -51,6 +51,7 @@ PUBLIC = [
     "learn",
     "load",
     "read",
+    "set_threads",
     "train",
 ]
 LIBRARY = (Path(__file__).parent.parent / "docs" / "library.md").read_text()

@@ -78,10 +78,10 @@ class DictRow {
     unknown_.clear();
     PyObject *key = nullptr, *value = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(dict.ptr(), &at, &key, &value);) add(key, value, names);
-    for (Asked& asked : asked_) asked.place = names.prefetch_record(asked.hash, asked.length);
+    for (Asked& asked : asked_) asked.bucket = names.prefetch_record(asked.hash, asked.length);
     for (const Asked& asked : asked_) {
       const std::string_view name = this->name(asked);
-      if (const std::uint32_t* index = names.find(name, asked.hash, asked.place)) {
+      if (const std::uint32_t* index = names.find(name, asked.hash, asked.bucket)) {
         row_.push(*index, asked.amount);
       } else {
         unknown_.emplace_back(name, asked.amount);
@@ -129,7 +129,7 @@ class DictRow {
     std::size_t length;
     std::uint32_t hash;
     float amount;
-    std::size_t place = 0;  // of the bucket that looks like it
+    std::size_t bucket = 0;  // of the bucket that looks like it
   };
   std::string text_;
   std::vector<Asked> asked_;

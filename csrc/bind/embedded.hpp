@@ -10,10 +10,8 @@
 #include <vector>
 
 #include "../descent.hpp"
-#include "../difacto.hpp"
 #include "../factor_model.hpp"
 #include "../factors.hpp"
-#include "../fm.hpp"
 #include "../optim.hpp"
 #include "arrays.hpp"
 #include "named.hpp"

@@ -1,6 +1,6 @@
 // The native module. This folder is the border with Python, and the only one that
 // includes nanobind: it checks what comes in, hands the core plain views, releases
-// the GIL, and names what is wrong.
+// the GIL, and writes the messages of errors.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "../names.hpp"
+#include "../parallel.hpp"
 #include "../parse.hpp"
 #include "arrays.hpp"
 #include "auto.hpp"
@@ -103,6 +104,7 @@ NB_MODULE(_core, m) {
   m.doc() = "The native core: rows, counting, learning.";
   nb::set_leak_warnings(false);  // a model that lives as long as the program is not a leak
 
+  m.def("set_thread_bound", [](std::size_t threads) { pqr::thread_bound = threads; }, "threads"_a);
   m.def("check_rows", &check_rows, "indptr"_a.noconvert(), "indices"_a.noconvert(),
         "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());
   m.def("make_rows", &make_rows, "indptr"_a.noconvert(), "indices"_a.noconvert(),
@@ -203,8 +205,8 @@ NB_MODULE(_core, m) {
   learner<NamedModel>(m, "Model")
       .def(nb::init<const SharedSeparation&, const std::string&, bool, bool, float,
                     const std::string&, const Rates&>(),
-           "separation"_a, "loss"_a, "bias"_a, "everything_high"_a, "interaction_scale"_a,
-           "optimizer"_a, "rates"_a)
+           "separation"_a, "loss"_a, "bias"_a, "all_high"_a, "interaction_scale"_a, "optimizer"_a,
+           "rates"_a)
       .def("learn_split", &NamedModel::learn_split, "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert(), "splits"_a,
            "first"_a)

@@ -18,7 +18,6 @@
 
 #include "../model.hpp"
 #include "../names.hpp"
-#include "../pages.hpp"
 #include "../separation.hpp"
 #include "../shared.hpp"
 #include "arrays.hpp"
@@ -31,12 +30,6 @@ struct NamedCounter {
   Counter counter;
   Names names;
   DictRow dict;
-
-  ~NamedCounter() {
-    const bool much = counter.distinct() > 100'000;
-    counter = Counter();
-    if (much) release_freed();  // the model that was made of the counts may live long
-  }
 
   void add(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
            const In<float>& values) {
@@ -63,7 +56,7 @@ struct NamedCounter {
   }
 };
 
-// Waits while others, who hold a model, go on in Python.
+// Waits without the GIL, so that whoever holds the model can go on in Python.
 inline constexpr auto without_gil = [](auto wait) {
   nb::gil_scoped_release release;
   wait();
@@ -221,11 +214,9 @@ struct SharedSeparation {
 // PQR, LR and QR.
 class NamedModel : public Named<Model> {
  public:
-  NamedModel(const SharedSeparation& separation, const std::string& loss, bool bias,
-             bool everything_high, float interaction_scale, const std::string& optimizer,
-             const Rates& rates)
-      : Named(loss_named(loss),
-              Settings{loss_named(loss), bias, everything_high, interaction_scale},
+  NamedModel(const SharedSeparation& separation, const std::string& loss, bool bias, bool all_high,
+             float interaction_scale, const std::string& optimizer, const Rates& rates)
+      : Named(loss_named(loss), Settings{loss_named(loss), bias, all_high, interaction_scale},
               optimizer_named(static_cast<Optimizer*>(nullptr), optimizer, rates), separation.of) {}
 
   // Rows that were split in advance, by the separation of this model, from split `first` on.

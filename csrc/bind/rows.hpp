@@ -148,7 +148,7 @@ inline void link_array(const std::string& loss, const InOut<double>& margins) {
   double* const at = margins.data();
   const std::size_t size = margins.size();
   nb::gil_scoped_release release;
-  in_parts(size, [&](std::size_t first, std::size_t last) {
+  in_parts(size, part_rows, [&](std::size_t first, std::size_t last) {
     link_all(chosen, at + first, last - first);
     return last - first;
   });

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pqrlearn.rows import Batch
     from pqrlearn.schema import Column, Schema
     from pqrlearn.separation import Counts, Separation
+    from pqrlearn.threads import set_threads
     from pqrlearn.training.oneline import train
 
     __version__: str
@@ -77,6 +78,7 @@ _HOMES = {
     "learn": "progressive",
     "load": "learners",
     "read": "readers",
+    "set_threads": "threads",
     "train": "training.oneline",
 }
 _MODULES = ("batch", "datasets", "metrics", "progressive", "readers", "tune")
@@ -117,6 +119,7 @@ __all__ = [
     "progressive",
     "read",
     "readers",
+    "set_threads",
     "train",
     "tune",
 ]

@@ -13,8 +13,7 @@
 #include <vector>
 
 #include "auto.hpp"
-#include "difacto.hpp"
-#include "fm.hpp"
+#include "factor_model.hpp"
 #include "lanes.hpp"
 #include "model.hpp"
 #include "parse.hpp"

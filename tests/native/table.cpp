@@ -45,7 +45,6 @@ class Pair {
     }
     table_.prefetch(keys.data(), keys.size());
     table_.prefetch_packed(keys.data(), keys.size());
-    table_.enlarge_front(++rows_);
     std::vector<T*> places(keys.size());
     for (bool moved = true; moved;) {
       moved = false;
@@ -83,7 +82,6 @@ class Pair {
   std::map<std::uint32_t, T> map_;
   std::map<std::uint32_t, T*> settled_;  // places that must not move
   std::uint32_t written_ = 0;
-  std::uint64_t rows_ = 0;
 
   void check_in(const pqr::Table<T>& table) const {
     for (const auto& [key, value] : map_) {
@@ -106,13 +104,6 @@ class Pair {
       ++next;
     });
     require(6, next == map_.end());
-    std::uint64_t sum = 0, expected = 0;
-    table.each_run([&](std::uint32_t first, const T* values, std::size_t size) {
-      for (std::size_t i = 0; i < size; ++i) sum += values[i].words[0];
-      if (size > 0) require(10, table.find(first) == values);
-    });
-    for (const auto& [key, value] : map_) expected += value.words[0];
-    require(7, sum == expected);
   }
 };
 
@@ -172,7 +163,5 @@ int main(int count, char** arguments) {
   run<Value<2>>(share);
   run<Value<3>>(share);
   run<Value<4>>(share);
-  run<Half>(share);
-  run<Line>(share);
   return failed;
 }

@@ -108,7 +108,7 @@ int learn_and_read(Model& model, std::size_t size) {
 
   std::vector<double> margins(known.rows());
   const pqr::Model& inside = model.while_it_changes();
-  if (inside.settings().everything_high) {
+  if (inside.settings().all_high) {
     model.learn(known.view(), margins.data());
   } else {  // halves, so that the second is split while the first is learned
     const pqr::Rows rows = known.view();
@@ -137,10 +137,10 @@ int learn_and_read(Model& model, std::size_t size) {
 
 int main() {
   const pqr::Settings some_high{pqr::Loss::logistic, true, false, 1.0f};
-  const pqr::Settings all_high{pqr::Loss::logistic, true, true, 1.0f};
+  const pqr::Settings of_qr{pqr::Loss::logistic, true, true, 1.0f};
   Model proximal(std::in_place, some_high, pqr::Ftrl({0.1, 1.0, 0.0, 0.0}), first_features());
   Model rescaled(std::in_place, some_high, pqr::Ogd({1.0, 0.0, 1e-3}), first_features());
-  Model everything(std::in_place, all_high, pqr::GeneralFtrl({0.01, 1.0}),
+  Model everything(std::in_place, of_qr, pqr::GeneralFtrl({0.01, 1.0}),
                    std::make_shared<pqr::Separation>());
   for (const int code : {learn_and_read(proximal, 4000), learn_and_read(rescaled, 2000),
                          learn_and_read(everything, 300)}) {

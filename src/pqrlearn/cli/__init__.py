@@ -101,8 +101,17 @@ class _Commands(click.Group):
     help="Show the version and exit.",
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def pqr(debug: bool) -> None:
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    help="Most threads to predict and save with. Default: PQRLEARN_THREADS, or all cores.",
+)
+def pqr(debug: bool, threads: int | None) -> None:
     """Projective Quadratic Regression: online learning of feature interactions."""
+    if threads is not None:
+        from pqrlearn.threads import set_threads  # lazy: loads the native core
+
+        set_threads(threads)
 
 
 def _print_version(context: click.Context) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from pqrlearn import _core, modelfile
+from pqrlearn import _core, modelfile, threads  # noqa: F401  (which reads PQRLEARN_THREADS)
 from pqrlearn.errors import Corrupt, HyperError, NotAModel, RowError
 from pqrlearn.frames import is_frame
 from pqrlearn.learners import frames

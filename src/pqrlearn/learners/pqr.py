@@ -43,7 +43,7 @@ _PART = 1 << 17  # pairs
 class _Linear(NativeLearner):
     """Base of the three: a native model, its settings, and its slots as arrays."""
 
-    _everything_high: ClassVar[bool] = False
+    _all_high: ClassVar[bool] = False
     _model: _core.Model
 
     def __init__(
@@ -64,7 +64,7 @@ class _Linear(NativeLearner):
             high,
             self.loss,
             self.bias,
-            self._everything_high,
+            self._all_high,
             self.interaction_scale or 0.0,
             optimizer.name,
             optimizer.rates(),
@@ -395,7 +395,7 @@ class QR(_Linear):
 
     kind = "qr"
     blocks = ("bias", "linear", "pair", "square")
-    _everything_high = True
+    _all_high = True
 
     def __init__(
         self,
