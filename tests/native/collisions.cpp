@@ -61,7 +61,7 @@ std::size_t most_probes(const std::vector<std::string>& all, const pqr::Seed& se
   std::size_t most = 0;
   for (const std::string& name : all) {
     const std::uint32_t mixed = names.hash(name);
-    const std::size_t at = names.place(name, mixed, names.first_like(mixed));
+    const std::size_t at = names.bucket_of(name, mixed, names.first_like(mixed));
     most = std::max(most, 1 + ((at - mixed) & names.mask_));
   }
   return most;
