@@ -70,11 +70,9 @@ class JsonLinesReader(TableReader):
             found = _object_in(line)
             if isinstance(found, str):
                 error = self._bad_row(found, name, at)
-                self._note_error(error)
+                self._note_error(error, line)
                 if not self._skip:
                     break
-                if self.keep_bad is not None:
-                    self.keep_bad.write(line + b"\n")
             else:
                 rows.append(found)
                 places.append(at)
@@ -143,7 +141,8 @@ def _object_in(line: bytes) -> dict[str, Any] | str:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        return f"not JSON: {error}"
+        array = line.lstrip().startswith(b"[")
+        return f"not JSON: {'expected an object per line, not an array' if array else error}"
     if not isinstance(found, dict):
         return f"expected an object, found {type(found).__name__}"
     fields = list(_fields(found, ""))
