@@ -131,7 +131,9 @@ def guess(
                 looked.as_chosen(*kinds[name], choices) if name in kinds else looked.guess()
             )
         except DataError as error:
-            raise DataError(f"column {name!r}: {error}") from None
+            located = DataError(f"column {name!r}: {error}")
+            located.case = error.case
+            raise located from None
         columns.append(column)
     return Schema(
         tuple(columns),
@@ -310,7 +312,9 @@ class _Look:
             _, bad = numbers(self._array, self._nulls)
             if bad is None or bad.mean() < 0.5:  # a few bad rows do not make it text
                 return Column(self._name, "label"), "a number"
-            raise DataError(f"the label is {_several(values)}: say which is positive")
+            error = DataError(f"the label is {_several(values)}: say which is positive")
+            error.case = ("text label",)
+            raise error
         others = [value for value in values if value != positive]
         if len(others) == len(values):
             raise DataError(f"no label is {positive!r} in the rows looked at: {_several(values)}")

@@ -26,12 +26,17 @@ OnBatch = Callable[[Metrics], None]
 
 @dataclass(frozen=True)
 class Pass:
-    """The metrics of one pass over the rows."""
+    """The metrics of one pass over the rows.
+
+    The reader has left out `bad_rows`, and counted `replaced` values as column=*.
+    """
 
     measures: Measures
     seconds: float
     figures: dict[str, float]
     refused: list[RefusedRow]
+    bad_rows: int = 0
+    replaced: int = 0
 
     @property
     def loss(self) -> float:

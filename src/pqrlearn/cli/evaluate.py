@@ -39,7 +39,9 @@ def evaluate(
     show.note_bad_rows(bad, [*inputs.first_bad, *result.refused])
     if as_json:
         figures = {**finite(result.figures), "seconds": result.seconds}
-        show.print_json({"model": learner.kind, **figures, "bad_rows": bad})
+        counts = {"bad_rows": bad, "replaced_values": inputs.replaced}
+        show.print_json({"model": learner.kind, **figures, **counts})
     else:
-        cells = [("rows", f"{result.rows:,}"), *show.figure_cells(result)]
+        replaced = show.replaced_cells(learner.schema, inputs.replaced)
+        cells = [("rows", f"{result.rows:,}"), *show.figure_cells(result), *replaced]
         show.table("", ["", ""], cells, text_columns=2)

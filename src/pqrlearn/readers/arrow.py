@@ -78,8 +78,7 @@ class ParquetReader(_ArrowReader):
         import pyarrow.parquet as pq
 
         if not is_file(self.path):
-            kind = "is not a file" if self.path != "-" else "cannot be read from a stream"
-            raise DataError(f"{self.name}: Parquet {kind}")
+            raise DataError(f"{self.name}: Parquet needs a plain file: its contents are at its end")
         try:
             fields = pq.read_schema(self.path)
             texts = [field.name for field in fields if is_text(field.type)]

@@ -32,6 +32,7 @@ _MARKS = '",;|\t\r\n'
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _QUOTED = re.compile(r'"[^"]*"')
 _HEAD_BYTES = 1 << 20
+_FOREIGN = "is not UTF-8 text"
 _NEWLINE = ord("\n")
 _END = "\x00end of file\x00"
 
@@ -177,6 +178,7 @@ class CsvReader(TableReader):
                 continue
             if message := _wrong(row, layout):
                 error = self._bad_row(message, name, at)
+                error.case = ("encoding",) if message.endswith(_FOREIGN) else error.case
                 self._note_error(error, row)
                 self._pieces_rows += 1
                 if not self._skip:
@@ -223,7 +225,9 @@ class CsvReader(TableReader):
         except pa.ArrowInvalid as error:
             raise DataError(f"{source}:{row} or later: {error}") from None
         except UnicodeDecodeError as error:
-            raise DataError(f"{source}:{row} or later: {not_utf8(error)}") from None
+            located = DataError(f"{source}:{row} or later: {not_utf8(error)}")
+            located.case = ("encoding",)
+            raise located from None
 
     def _note_cells(self, bad: list[Any], noted: int, source: str, before: int) -> int:
         for one in bad[noted:]:
@@ -294,7 +298,7 @@ def check_text(text: bytes) -> None:
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:
-    return f"byte 0x{error.object[error.start]:02x} is not UTF-8 text"
+    return f"byte 0x{error.object[error.start]:02x} {_FOREIGN}"
 
 
 def _options(layout: _Layout, wanted: list[str], bad: list[Any], *, quoted: bool) -> list[Any]:

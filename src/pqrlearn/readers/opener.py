@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from pqrlearn.errors import DataError, HyperError
-from pqrlearn.frames import is_frame
+from pqrlearn.frames import inputs_of, is_frame
 from pqrlearn.guess import Choices, guess
 from pqrlearn.readers.arrow import (
     ARROW_MAGIC,
@@ -231,9 +231,8 @@ def read(
     ...     [batch.labels.tolist() for batch in rows], rows.bad_rows, rows.names.name(1)
     ([[1.0, 0.0]], 1, 'site=sport')
     """
-    given = [paths] if isinstance(paths, str | os.PathLike) or is_frame(paths) else list(paths)
     how = Reading.of(schema=schema, format=format, **reading)
-    return read_inputs(given, how, loss=loss, on_bad_row=on_bad_row, labelled=labelled)
+    return read_inputs(inputs_of(paths), how, loss=loss, on_bad_row=on_bad_row, labelled=labelled)
 
 
 def read_inputs(
@@ -285,7 +284,9 @@ def _guess(tables: list[TableReader], choices: Choices, known: Schema | None) ->
     try:
         schema = guess(sample, choices, typed=first.typed, header=first.header, known=known)
     except DataError as error:
-        raise DataError(f"{first.name}: {error}") from None
+        located = DataError(f"{first.name}: {error}")
+        located.case = error.case
+        raise located from None
     for reader in tables:
         reader.use(schema)
 

@@ -173,7 +173,9 @@ class TableReader(Reader):
                     raise self.first_bad[0]
                 return
             where: Any = {"lines": piece.lines, "source": piece.source}
-            yield encoder.numbered(columns, labels, weights, self.names, **where)
+            batch = encoder.numbered(columns, labels, weights, self.names, **where)
+            self.replaced = encoder.replaced
+            yield batch
         except RowError:
             raise
         except DataError as error:

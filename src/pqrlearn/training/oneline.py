@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, cast
 
 from pqrlearn.errors import HyperError
-from pqrlearn.frames import is_frame
+from pqrlearn.frames import inputs_of
 from pqrlearn.guess import Choices
 from pqrlearn.hyper import Settings
 from pqrlearn.learners import Learner
@@ -36,7 +37,8 @@ def train(
 
     What the columns are is guessed, given the `label`, or said by a `schema`. `settings` are those
     of the model, and the options of `pqr train`, such as `ignore`, `order` or `on_bad_row`. What
-    the run showed is `learner.run`: its `figures` are those of rows not seen before.
+    the run showed is `learner.run`: its `figures` are those of rows not seen before, `bad_rows`
+    were skipped, and `replaced` values found no room among `max_features` names.
 
     >>> import numpy as np
     >>> clicks = np.array([("news", 1), ("sport", 0)] * 100, [("site", "U9"), ("click", "i4")])
@@ -49,10 +51,9 @@ def train(
     options = {key: given.pop(key) for key in list(given) if key in _RUN}
     if foreign := [key for key in given if key not in Settings.__annotations__]:
         raise HyperError(f"{foreign[0]}: neither an option of pqr train nor a setting of a model")
-    one = isinstance(data, str | os.PathLike) or is_frame(data)
     resumed = options.get("resume") is not None
     config = TrainConfig(
-        inputs=(data,) if one else tuple(data),
+        inputs=tuple(inputs_of(data)),
         reading=Reading.of(**reading),
         model=None if resumed and model == "auto" else model,
         loss=loss,
@@ -60,5 +61,7 @@ def train(
         **{"output": None, **options},
     )
     result = run(config)
-    result.learner.run = result.first
+    if result.first is not None:
+        bad, replaced = result.bad_rows, result.replaced
+        result.learner.run = replace(result.first, bad_rows=bad, replaced=replaced)
     return result.learner

@@ -60,6 +60,8 @@ class TrainResult:
     counted: Counted | None
     bad_rows: int
     first_bad: list[RowError]
+    replaced: int
+    """Values that count as column=*, for want of room for names."""
 
     @property
     def first(self) -> Pass | None:
@@ -89,7 +91,8 @@ def train(config: TrainConfig, monitor: Monitor = SILENT) -> TrainResult:
         learner.save(config.output)
     refused = next(iter(passes.values())).refused if passes else []
     found = inputs.bad_rows + len(refused)
-    return TrainResult(learner, start, passes, counted, found, [*inputs.first_bad, *refused])
+    first_bad = [*inputs.first_bad, *refused]
+    return TrainResult(learner, start, passes, counted, found, first_bad, inputs.replaced)
 
 
 def _start(config: TrainConfig, inputs: Inputs, resumed: Learner | None) -> Progress:
