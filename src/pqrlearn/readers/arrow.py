@@ -112,6 +112,7 @@ class ParquetReader(_ArrowReader):
         at = 0
         options = {"batch_size": BATCH_ROWS, "row_groups": [group], "columns": columns}
         for batch in file.iter_batches(**options):
+            batch.validate(full=True)  # damaged pages give codes without texts, and foreign bytes
             first, last = max(begin, at), min(end, at + batch.num_rows)
             if first < last:
                 yield from self._cut(group, batch.slice(first - at, last - first), first)
