@@ -129,7 +129,8 @@ asan: $(ASAN)/.built
 	$(ASAN_PYTHON) -m pytest -p no:cacheprovider -p no:xdist \
 		tests/test_models.py tests/test_model_edges.py tests/test_optimizers.py tests/test_auto.py \
 		tests/test_contract.py tests/test_digest.py tests/test_libsvm.py tests/test_modelfile.py \
-		tests/test_modelfile_attacks.py tests/test_separation.py
+		tests/test_modelfile_attacks.py tests/test_separation.py tests/test_tables.py tests/test_values.py
+	$(ASAN_PYTHON) fuzz/tables.py --core $(ASAN) --runs 500
 	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --runs 2000
 
 clean:

@@ -26,8 +26,9 @@ class Reader(ABC):
     """One input as a stream of Batches, in bounded memory.
 
     With `on_bad_row="skip"` bad rows are counted in `bad_rows`, the first few are described in
-    `first_bad`, and all are written to `keep_bad`, if given. These attributes and `rows` refer to
-    the last call of `batches`, so far.
+    `first_bad`, and all are written to `keep_bad`, if given. Of a schema that bounds the names,
+    `replaced` values count as column=*. These attributes and `rows` refer to the last call of
+    `batches`, so far.
     """
 
     named: ClassVar[bool] = False
@@ -68,7 +69,7 @@ class Reader(ABC):
 
     def _begin(self, names: Names) -> None:
         self.names = names
-        self.rows = self.bad_rows = 0
+        self.rows = self.bad_rows = self.replaced = 0
         self.first_bad: list[RowError] = []
 
     @property
