@@ -32,7 +32,7 @@ ALLOWED = {
     "descent": set(),
     "digest": set(),
     "names": {"prefetch", "seed", "table"},
-    "coding": {"prefetch"},
+    "coding": {"prefetch", "seed"},
     "numbering": {"digest", "lanes", "names", "row"},
     "parse": {"loss", "row", "number", "ones", "parse"},
     "score": {"loss"},
