@@ -21,6 +21,7 @@ class Sequence {
     if (size_ % chunk == 0) {
       chunks_.emplace_back(chunk, 0);
       if (!chunks_.back().data()) throw std::bad_alloc();
+      if (size_ > 0) chunks_.back().prefer_large(0, chunk);  // few values do not take so much
     }
     return (*this)[size_++];
   }
