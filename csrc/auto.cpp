@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <new>
 
 namespace pqr {
 
@@ -20,32 +20,30 @@ constexpr std::size_t most_high = 512;   // of a row: 130,816 pairs; later ones 
 // How many rows ahead memory is prefetched: it takes so long to come.
 constexpr std::ptrdiff_t numbers_ahead = 6, features_ahead = 4, pairs_ahead = 2;
 
-// 2^-exponent, exactly.
-float unit_of(int exponent) {
-  const std::uint32_t bits = static_cast<std::uint32_t>(127 - exponent) << 23;
-  float unit = 0.0f;
-  std::memcpy(&unit, &bits, sizeof unit);
-  return unit;
-}
-
 const Experts unmade;
 
 }  // namespace
 
-Auto::Auto(const AutoSettings& settings) : mixture(settings.loss), settings_(settings) {
-  slots_.add();
-  seen_.add();
-}
+Auto::Auto(const AutoSettings& settings) : mixture(settings.loss), settings_(settings) { add(); }
 
 Auto::Known Auto::find(std::uint32_t feature) const {
   const std::uint32_t* const number = numbers_.find(feature);
   return known(number ? *number : 0);
 }
 
+Auto::Known Auto::add() {
+  if (known_count_ % Chunk::size == 0) {
+    const Chunk& chunk = chunks_.emplace_back();
+    if (!chunk.slots.data() || !chunk.seen.data()) throw std::bad_alloc();
+    if (known_count_ > 0) chunk.slots.prefer_large(0, Chunk::size);  // few do not take so much
+  }
+  return known(known_count_++);
+}
+
 Auto::Known Auto::add(std::uint32_t feature) {
   bool moved = false;
-  *numbers_.make(feature, moved) = static_cast<std::uint32_t>(slots_.size());
-  return {slots_.add(), seen_.add()};
+  *numbers_.make(feature, moved) = static_cast<std::uint32_t>(known_count_);
+  return add();
 }
 
 // -- planning ahead
@@ -163,7 +161,7 @@ void Auto::scale(const Row& row, const Plan& plan, Work& work) const {
     const Seen& seen = *work.seen[i];
     const float value = row.values[i];
     const auto count = static_cast<float>(seen.count);
-    float x = value * unit_of(seen.exponent), square = work.linear.slots[2 * i]->z[0];
+    float x = value * std::ldexp(1.0f, -seen.exponent), square = work.linear.slots[2 * i]->z[0];
     const bool alike = x * x < far * far * square && x * x * (far * far) > square;
     work.exponents[i] = seen.exponent;
     if (seen.count == 0 || (!alike && seen.count < settled && seen.above == 0)) {
@@ -172,7 +170,7 @@ void Auto::scale(const Row& row, const Plan& plan, Work& work) const {
       work.anew = true;
       const int exponent = std::clamp(std::ilogb(value), -most_exponent, most_exponent);
       work.exponents[i] = static_cast<std::int8_t>(exponent);
-      x = value * unit_of(exponent);
+      x = value * std::ldexp(1.0f, -exponent);
       square = x * x;
     }
     const float most = std::min(most_units, farthest * std::sqrt(square));

@@ -10,10 +10,10 @@
 
 #include "experts.hpp"
 #include "mixture.hpp"
+#include "pages.hpp"
 #include "pairs.hpp"
 #include "rise.hpp"
 #include "row.hpp"
-#include "sequence.hpp"
 #include "table.hpp"
 
 namespace pqr {
@@ -30,14 +30,12 @@ struct AutoSettings {
 
 // All features that have been learned, in order, and all pairs, in order of (later, earlier).
 struct AutoState {
-  std::vector<std::uint32_t> features;
-  std::vector<std::uint32_t> counts;
-  std::vector<float> squares;           // mean, of values in units of 2^exponent
-  std::vector<std::uint8_t> exponents;  // plus 128
-  std::vector<float> slots;             // z of the seven experts with features, then I
-  std::vector<float> shared;            // z of four experts, then I, of each
-  std::vector<std::uint32_t> pairs;     // ranks: later << 16 | earlier
-  std::vector<float> pair_slots;
+  std::vector<std::uint32_t> features, counts;
+  std::vector<std::int8_t> exponents;
+  std::vector<FeatureExperts> slots;
+  std::vector<Experts> shared;       // by rank
+  std::vector<std::uint32_t> pairs;  // ranks: later << 16 | earlier
+  std::vector<Experts> pair_slots;
 };
 
 class Auto {
@@ -80,7 +78,7 @@ class Auto {
 
   const AutoSettings& settings() const { return settings_; }
   std::size_t pairs() const { return pair_count_; }
-  std::size_t features() const { return slots_.size() - 1; }
+  std::size_t features() const { return known_count_ - 1; }
 
  private:
   // What is known of a feature beside its slot.
@@ -133,15 +131,24 @@ class Auto {
   AutoSettings settings_;
   bool avx2_ = has_avx2();
   Table<std::uint32_t> numbers_;  // of features, by index: in the order in which they came, from 1
-  // By number; number 0 is initial, and stands for features that are new. The expert without
-  // features has no part in a slot: z is the mean square of the feature's values there.
-  Sequence<FeatureExperts> slots_;
-  Sequence<Seen> seen_;
+  // By number, and they never move. Number 0 is initial, and stands for features that are new. The
+  // expert without features has no part in a slot: z is the mean square of the feature's values.
+  struct Chunk {
+    static constexpr std::size_t size = 65536;  // of which only pages in use have memory
+    Stretch<FeatureExperts> slots{size};
+    Stretch<Seen> seen{size};
+  };
+  std::vector<Chunk> chunks_;
+  std::size_t known_count_ = 0;
   PairTable<Experts> pairs_{Rise::most, 0, DenseRanks{512, 512}};  // 4 MB at once
   std::size_t pair_count_ = 0;
   std::vector<Experts> shared_;  // by rank
 
-  Known known(std::uint32_t number) const { return {slots_[number], seen_[number]}; }
+  Known known(std::size_t number) const {
+    const Chunk& chunk = chunks_[number / Chunk::size];
+    return {chunk.slots.data() + number % Chunk::size, chunk.seen.data() + number % Chunk::size};
+  }
+  Known add();
   Known find(std::uint32_t feature) const;
   Known add(std::uint32_t feature);
   template <class W>

@@ -1,56 +1,25 @@
 // What an Auto has learned, as plain arrays, and back.
 
-#include <algorithm>
-
 #include "auto.hpp"
 
 namespace pqr {
-
-namespace {
-
-constexpr int exponent_zero = 128;  // exponents are saved without a sign
-
-// z, then I, of one slot or of the experts with features of two, whose first has none.
-void append(std::vector<float>& to, const Experts& slot) {
-  to.insert(to.end(), slot.z, slot.z + paired);
-  to.insert(to.end(), slot.info, slot.info + paired);
-}
-void append(std::vector<float>& to, const FeatureExperts& slots) {
-  for (const auto part : {&Experts::z, &Experts::info}) {
-    to.insert(to.end(), slots.linear.*part + 1, slots.linear.*part + paired);
-    to.insert(to.end(), slots.with_pairs.*part, slots.with_pairs.*part + paired);
-  }
-}
-void take(const float*& from, Experts& slot) {
-  for (float& z : slot.z) z = *from++;
-  for (float& info : slot.info) info = *from++;
-}
-void take(const float*& from, FeatureExperts& slots) {
-  for (const auto part : {&Experts::z, &Experts::info}) {
-    for (std::size_t k = 1; k < paired; ++k) (slots.linear.*part)[k] = *from++;
-    for (float& number : slots.with_pairs.*part) number = *from++;
-  }
-}
-
-}  // namespace
 
 AutoState Auto::state() const {
   AutoState state;
   numbers_.each_sorted([&](std::uint32_t feature, std::uint32_t number) {
     if (number == 0) return;
-    const auto [slots, seen] = known(number);
+    const auto [slot, seen] = known(number);
     state.features.push_back(feature);
     state.counts.push_back(seen->count);
-    state.squares.push_back(slots->linear.z[0]);
-    state.exponents.push_back(static_cast<std::uint8_t>(seen->exponent + exponent_zero));
-    append(state.slots, *slots);
+    state.exponents.push_back(seen->exponent);
+    state.slots.push_back(*slot);
   });
-  for (const Experts& slot : shared_) append(state.shared, slot);
+  state.shared = shared_;
   for (std::uint32_t later = 0; later < shared_.size(); ++later) {
     pairs_.each_of_span(later, [&](std::uint32_t earlier, const Experts& slot) {
       if (!is_made(slot)) return true;
       state.pairs.push_back(later << 16 | earlier);
-      append(state.pair_slots, slot);
+      state.pair_slots.push_back(slot);
       return true;
     });
   }
@@ -58,25 +27,21 @@ AutoState Auto::state() const {
 }
 
 void Auto::restore(const AutoState& state) {
-  const float* next = state.slots.data();
   for (std::size_t n = 0; n < state.features.size(); ++n) {
-    const auto [slots, seen] = add(state.features[n]);
-    const auto exponent = static_cast<std::int8_t>(int{state.exponents[n]} - exponent_zero);
-    *seen = {state.counts[n], 0, exponent, exponent != 0 || state.squares[n] != 1.0f};
-    slots->linear.z[0] = state.squares[n];
-    take(next, *slots);
+    const auto [slot, seen] = add(state.features[n]);
+    const std::int8_t exponent = state.exponents[n];
+    *slot = state.slots[n];
+    *seen = {state.counts[n], 0, exponent, exponent != 0 || slot->linear.z[0] != 1.0f};
   }
-  next = state.shared.data();
-  for (const std::uint32_t feature : rise.high) {
-    take(next, shared_.emplace_back());
-    find(feature).seen->above = static_cast<std::uint16_t>(shared_.size());
+  shared_ = state.shared;
+  for (std::size_t rank = 0; rank < rise.high.size(); ++rank) {
+    find(rise.high[rank]).seen->above = static_cast<std::uint16_t>(rank + 1);
   }
   pairs_.resize(shared_.size());
   pair_count_ = state.pairs.size();
-  next = state.pair_slots.data();
   bool moved = false;
-  for (const std::uint32_t pair : state.pairs) {
-    take(next, *pairs_.make(pair & 0xFFFF, pair >> 16, moved));
+  for (std::size_t n = 0; n < state.pairs.size(); ++n) {
+    *pairs_.make(state.pairs[n] & 0xFFFF, state.pairs[n] >> 16, moved) = state.pair_slots[n];
   }
 }
 

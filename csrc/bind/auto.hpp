@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +20,8 @@ class NamedAuto : public Named<Auto> {
   NamedAuto(const std::string& loss, std::uint64_t most_features, std::uint64_t most_pairs)
       : Named<Auto>(loss_named(loss), AutoSettings{loss_named(loss), most_features, most_pairs}) {}
 
-  // Features, counts, mean squares, exponents, slots; shared slots; pairs and their slots.
+  // Features, counts, exponents, slots; shared slots; pairs and their slots. A slot is z of four
+  // experts, then I; a feature has two.
   nb::tuple state() const {
     AutoState state;
     {
@@ -27,19 +29,22 @@ class NamedAuto : public Named<Auto> {
       state = model_.read([](const Auto& m) { return m.state(); });
     }
     return nb::make_tuple(give(std::move(state.features)), give(std::move(state.counts)),
-                          give(std::move(state.squares)), give(std::move(state.exponents)),
-                          give(std::move(state.slots), 2 * (experts - 1)),
-                          give(std::move(state.shared), 2 * paired), give(std::move(state.pairs)),
-                          give(std::move(state.pair_slots), 2 * paired));
+                          give(std::move(state.exponents)), floats(state.slots),
+                          floats(state.shared), give(std::move(state.pairs)),
+                          floats(state.pair_slots));
   }
 
   // What fits together, as pqrlearn/learners/auto_state.py checks; after `set_high`.
   void restore(const In<std::uint32_t>& features, const In<std::uint32_t>& counts,
-               const In<float>& squares, const In<std::uint8_t>& exponents, const In2<float>& slots,
-               const In2<float>& shared, const In<std::uint32_t>& pairs,
-               const In2<float>& pair_slots) {
-    const AutoState state{copied(features), copied(counts), copied(squares), copied(exponents),
-                          copied(slots),    copied(shared), copied(pairs),   copied(pair_slots)};
+               const In<std::int8_t>& exponents, const In2<float>& slots, const In2<float>& shared,
+               const In<std::uint32_t>& pairs, const In2<float>& pair_slots) {
+    const AutoState state{copied(features),
+                          copied(counts),
+                          copied(exponents),
+                          slots_of<FeatureExperts>(slots),
+                          slots_of<Experts>(shared),
+                          copied(pairs),
+                          slots_of<Experts>(pair_slots)};
     model_.change([&](Auto& m) { m.restore(state); });
   }
 
@@ -93,6 +98,19 @@ class NamedAuto : public Named<Auto> {
   }
 
  private:
+  template <class Slots>
+  static Out2<float> floats(const std::vector<Slots>& slots) {
+    std::vector<float> found(slots.size() * sizeof(Slots) / sizeof(float));
+    if (!slots.empty()) std::memcpy(found.data(), slots.data(), slots.size() * sizeof(Slots));
+    return give(std::move(found), sizeof(Slots) / sizeof(float));
+  }
+  template <class Slots>
+  static std::vector<Slots> slots_of(const In2<float>& floats) {
+    std::vector<Slots> found(floats.size() * sizeof(float) / sizeof(Slots));
+    if (!found.empty()) std::memcpy(found.data(), floats.data(), found.size() * sizeof(Slots));
+    return found;
+  }
+
   template <class Model, class Visit>
   static void each_scalar(Model& m, Visit visit) {
     const auto many = [&](auto& numbers) {

@@ -223,8 +223,8 @@ NB_MODULE(_core, m) {
            "most_features"_a, "most_pairs"_a)
       .def("state", &NamedAuto::state)
       .def("restore", &NamedAuto::restore, "features"_a.noconvert(), "counts"_a.noconvert(),
-           "squares"_a.noconvert(), "exponents"_a.noconvert(), "slots"_a.noconvert(),
-           "shared"_a.noconvert(), "pairs"_a.noconvert(), "pair_slots"_a.noconvert())
+           "exponents"_a.noconvert(), "slots"_a.noconvert(), "shared"_a.noconvert(),
+           "pairs"_a.noconvert(), "pair_slots"_a.noconvert())
       .def("high", &NamedAuto::high)
       .def("set_high", &NamedAuto::set_high, "high"_a.noconvert(), "waiting"_a.noconvert())
       .def("sizes", &NamedAuto::sizes)

@@ -128,7 +128,7 @@ class Auto(NativeLearner):
         if block not in self.blocks:
             raise KeyError(f"auto has no block {block!r}, only {', '.join(self.blocks)}")
         with self._paused():
-            scalars, slots, high = self._scalars(), Slots(*self._model.state()), self.high
+            scalars, slots, high = self._scalars(), Slots.of(self._model), self.high
             priors, bias = self._model.priors(), self._model.expert_margins({})
         if block == "bias":
             return _NO_FEATURES, np.array([scalars.coefficients() @ np.array(bias)])
@@ -148,7 +148,7 @@ class Auto(NativeLearner):
         }
 
     def _tensors(self) -> modelfile.Tensors:
-        slots = Slots(*self._model.state())
+        slots = Slots.of(self._model)
         high, waiting = self._model.high()
         return {
             "scalars": np.array(self._model.scalars, np.float64),
@@ -187,7 +187,7 @@ class Auto(NativeLearner):
         scalars = Scalars(tensor("scalars", np.float64), model.loss == "squared")
         scalars.check()
         model._model.set_high(high, waiting)
-        model._model.restore(*slots)
+        slots.give_to(model._model)
         model._model.scalars = scalars.flat.tolist()
         model._model.rows = check_whole("rows", settings["rows"], least=0, most=2**63)
         taken = int(slots.features[-1]) if len(slots.features) else -1

@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pqrlearn import _core
+
 Array = npt.NDArray[Any]
 
 EXPERTS: Final = 8
@@ -21,12 +23,14 @@ FTRL_RIDGE: Final = 2.0
 """β / α of the FTRL experts, every fourth one, where Kalman experts have λ."""
 EXPONENT_ZERO: Final = 128
 """Added to exponents, so that they have no sign."""
+_AS_SAVED: Final = [1, 2, 3, 8, 9, 10, 11, 5, 6, 7, 12, 13, 14, 15]
+"""Where the core has z of the seven experts with features, then I."""
 _MOST_EXPONENT: Final = 100
 _MOST_HIGH: Final = 65535
 
 
 class Slots(NamedTuple):
-    """All features that have been learned, and all pairs, as the core gives and takes them."""
+    """All features that have been learned, and all pairs, as files hold them."""
 
     features: Array
     counts: Array
@@ -40,6 +44,21 @@ class Slots(NamedTuple):
     pairs: Array
     """Ranks: later << 16 | earlier."""
     pair_slots: Array
+
+    @classmethod
+    def of(cls, model: _core.Auto) -> Slots:
+        """The core's: M² lies in the z of the expert without features, four experts side by side."""
+        features, counts, exponents, slots, shared, pairs, pair_slots = model.state()
+        exponents = (exponents.astype(np.int16) + EXPONENT_ZERO).astype(np.uint8)
+        squares, of_experts = slots[:, 0].copy(), np.ascontiguousarray(slots[:, _AS_SAVED])
+        return cls(features, counts, squares, exponents, of_experts, shared, pairs, pair_slots)
+
+    def give_to(self, model: _core.Auto) -> None:
+        exponents = (self.exponents.astype(np.int16) - EXPONENT_ZERO).astype(np.int8)
+        slots = np.zeros((len(self.features), 2 * EXPERTS), np.float32)
+        slots[:, 0], slots[:, _AS_SAVED] = self.squares, self.slots
+        counts, shared, pair_slots = self.counts, self.shared, self.pair_slots
+        model.restore(self.features, counts, exponents, slots, shared, self.pairs, pair_slots)
 
 
 def check_slots(given: Slots, high: Array, waiting: Array, most_pairs: int) -> None:
