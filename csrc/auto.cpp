@@ -89,16 +89,15 @@ PQR_ALWAYS_INLINE inline void Auto::plan(W, const Row& row, Plan& plan) const {
     plan.at[size] = static_cast<std::uint32_t>(i);
     size += above != 0;
   }
-  const auto found = plan.found.begin(), last = found + static_cast<std::ptrdiff_t>(size);
   if (size <= few_keys) {
     places_in_order<W::value>(plan.found.data(), size, plan.order.data());
   } else {
-    std::vector<std::uint32_t> sorted(found, last);
+    std::vector<std::uint32_t> sorted(plan.found.data(), plan.found.data() + size);
     std::sort(sorted.begin(), sorted.end());
-    std::transform(found, last, plan.order.begin(), [&](std::uint32_t rank) {
-      const auto place = std::lower_bound(sorted.begin(), sorted.end(), rank);
-      return static_cast<std::uint32_t>(place - sorted.begin());
-    });
+    for (std::size_t n = 0; n < size; ++n) {
+      const auto place = std::lower_bound(sorted.begin(), sorted.end(), plan.found[n]);
+      plan.order[n] = static_cast<std::uint32_t>(place - sorted.begin());
+    }
   }
   for (std::size_t n = 0; n < size; ++n) {
     plan.ranks[plan.order[n]] = plan.found[n];
@@ -254,12 +253,6 @@ PQR_ALWAYS_INLINE inline void Auto::gather_shared(const Plan& plan, Work& work) 
 
 // -- predicting
 
-// The same for four experts without pairs and four with them.
-Four Auto::bias_ridge() const {
-  const double kalman = settings_.loss == Loss::squared ? 1e-6 : 0.25;
-  return Four{kalman, kalman, kalman, double{ftrl_ridge}};
-}
-
 // Margins and variances of all experts: of the bias in double, then of the coordinates. FTRL has no
 // variance. The expert without features knows the chance of a click so far (Krichevsky and
 // Trofimov), which costs at most ln(T) / 2 + ln 2 more than the best constant in hindsight.
@@ -274,8 +267,10 @@ PQR_ALWAYS_INLINE inline void Auto::weigh(Work& work) const {
   margin += joined(Quad{}, half<0>(pair_margin) + half<1>(pair_margin));
   variance += joined(Quad{}, half<0>(pair_variance) + half<1>(pair_variance));
   const double clicks = bias.z[0], seen = bias.info[0];
+  const double ridge = settings_.loss == Loss::squared ? 1e-6 : 0.25;
   const auto four = [&](std::size_t k, Quad m, Quad V) PQR_ALWAYS_INLINE {
-    const Four v = 1.0 / (bias_ridge() + read_as<Four>(bias.info.data() + k));
+    const Four ridges = {ridge, ridge, ridge, double{ftrl_ridge}};
+    const Four v = 1.0 / (ridges + read_as<Four>(bias.info.data() + k));
     Four w = -read_as<Four>(bias.z.data() + k) * v;
     if (k == 0 && settings_.loss == Loss::logistic) {
       w[0] = log_of((clicks + 0.5) / (seen - clicks + 0.5));
@@ -300,7 +295,7 @@ PQR_ALWAYS_INLINE inline void Auto::predict(const Row& row, Plan& plan, Work& wo
   if (plan.size > 1) work.ones ? gather_pairs<true>(plan, work) : gather_pairs<false>(plan, work);
   gather_shared(plan, work);
   weigh(work);
-  mixture.link(work.margins, work.mixed);
+  mixture.mix(work.margins, work.mixed);
 }
 
 std::size_t Auto::margin(const Rows& batch, double* margins, double* of_experts) const {
@@ -312,7 +307,6 @@ std::size_t Auto::margin(const Rows& batch, double* margins, double* of_experts)
       if (r < 0) continue;
       const auto n = static_cast<std::size_t>(r);
       predict(batch[n], work.plans[n % planned], work);
-      mixture.mix(work.mixed);
       margins[n] = work.mixed.margin;
       if (!std::isfinite(margins[n])) return n;
       if (of_experts) std::copy_n(work.margins, experts, of_experts + n * experts);
@@ -337,7 +331,6 @@ std::size_t Auto::learn(const Rows& batch, double* margins) {
       Plan& plan = work.plans[n % planned];
       predict(row, plan, work);
       const double label = kept(settings_.loss, batch.labels[n]), weight = batch.weights[n];
-      mixture.mix(work.mixed);
       margins[n] = work.mixed.margin;
       if (!std::isfinite(margins[n])) return n;
       if (weight == 0.0) continue;

@@ -135,8 +135,8 @@ class Auto {
   // expert without features has no part in a slot: z is the mean square of the feature's values.
   struct Chunk {
     static constexpr std::size_t size = 65536;  // of which only pages in use have memory
-    Stretch<FeatureExperts> slots{size};
-    Stretch<Seen> seen{size};
+    Stretch<FeatureExperts> slots{size, 0};     // the system must grant them
+    Stretch<Seen> seen{size, 0};
   };
   std::vector<Chunk> chunks_;
   std::size_t known_count_ = 0;
@@ -166,7 +166,6 @@ class Auto {
                          Work& work) const;
   inline void gather_shared(const Plan& plan, Work& work) const;
   inline void weigh(Work& work) const;
-  Four bias_ridge() const;
   void make(const Row& row, const Plan& plan, Work& work);
   inline void step(Work& work, double label, double weight);
   inline void step_bias(const Work& work, const double* curvatures, double label, double weight);

@@ -37,6 +37,14 @@ PQR_ALWAYS_INLINE inline void by_four(Work work) {
 
 PQR_ALWAYS_INLINE inline double sum_of(Four x) { return (x[0] + x[2]) + (x[1] + x[3]); }
 
+template <std::size_t size>
+PQR_ALWAYS_INLINE inline double product(const double* x, const double* y) {
+  Four sum = {};
+  by_four<size>([&](std::size_t k)
+                    PQR_ALWAYS_INLINE { sum += read_as<Four>(x + k) * read_as<Four>(y + k); });
+  return sum_of(sum);
+}
+
 // The slopes of a loss at the margins that steps lead to: s = w (link(m - V s) - y).
 // Squared: s = w (m - y) / (1 + w V). Log: by Newton's method between 0 and w (link(m) - y), for
 // all at once, because each step waits for an exp; it starts from the loss's third-order expansion
@@ -100,15 +108,15 @@ struct Bayes {
     return eta == 0.0 ? mean : least() - log_of(sum / size) / eta;
   }
 
-  PQR_ALWAYS_INLINE void count(const double* seen, double own_seen, const double* real,
-                               double own_real, double eta, double new_eta) {
+  // Losses of those that are mixed, then of the mixture.
+  PQR_ALWAYS_INLINE void count(const double* seen, const double* real, double eta, double new_eta) {
     const double before = new_eta < eta ? potential(eta) : 0.0;
     for (std::size_t k = 0; k < size; ++k) {
       counted[k] += seen[k];
       lost[k] += real[k];
     }
-    own += own_real;
-    if (new_eta < eta) excess += std::max(0.0, own_seen - (potential(new_eta) - before));
+    own += real[size];
+    if (new_eta < eta) excess += std::max(0.0, seen[size] - (potential(new_eta) - before));
   }
 };
 
@@ -124,7 +132,7 @@ struct Stacker {
     for (std::size_t i = 0; i < used; ++i) P[i * size + i] = 0.1;
   }
 
-  PQR_ALWAYS_INLINE double margin(const double* f) const { return product(a.data(), f); }
+  PQR_ALWAYS_INLINE double margin(const double* f) const { return product<size>(a.data(), f); }
 
   // Pf goes to `gain`; returns V.
   PQR_ALWAYS_INLINE double prepare(const double* f, double* gain) const {
@@ -135,7 +143,7 @@ struct Stacker {
       }
     }
     std::memcpy(gain, sum, sizeof sum);
-    return product(f, gain);
+    return product<size>(f, gain);
   }
 
   PQR_ALWAYS_INLINE void step(const double* gain, double variance, double slope, double h) {
@@ -154,14 +162,6 @@ struct Stacker {
       }
     });
   }
-
- private:
-  PQR_ALWAYS_INLINE static double product(const double* x, const double* y) {
-    Four sum = {};
-    by_four<size>([&](std::size_t k)
-                      PQR_ALWAYS_INLINE { sum += read_as<Four>(x + k) * read_as<Four>(y + k); });
-    return sum_of(sum);
-  }
 };
 
 class Mixture {
@@ -179,23 +179,18 @@ class Mixture {
     double margin;  // of the answer
   };
 
-  // The experts' margins and their links; then the rest.
-  PQR_ALWAYS_INLINE void link(const double* margins, Mixed& mixed) const {
-    by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
-      const Four m = read_as<Four>(margins + k);
-      write(mixed.margins + k, m);
-      write(mixed.links + k, link_of(m));
-    });
-  }
-  PQR_ALWAYS_INLINE void mix(Mixed& mixed) const {
+  PQR_ALWAYS_INLINE void mix(const double* margins, Mixed& mixed) const {
     const bool squared = loss_ == Loss::squared;
     const Four least = pqr::all(!squared ? edge : total > 0.0 ? low : 0.0);
     const Four most = pqr::all(!squared ? 1.0 - edge : total > 0.0 ? high : 0.0);
     by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
-      write(mixed.values + k, clamped(read_as<Four>(mixed.links + k), least, most));
+      const Four m = read_as<Four>(margins + k), link = link_of(m);
+      write(mixed.margins + k, m);
+      write(mixed.links + k, link);
+      write(mixed.values + k, clamped(link, least, most));
     });
-    const double bayes = mixed_by(shares_, mixed.values);
-    const double centre = squared ? mixed_by(centre_, mixed.values) : logit(bayes);
+    const double bayes = product<experts>(shares_.data(), mixed.values);
+    const double centre = squared ? product<experts>(centre_.data(), mixed.values) : logit(bayes);
     const Four reaches = pqr::all(reach);
     by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
       const Four m = clamped(read_as<Four>(mixed.margins + k), -reaches, reaches);
@@ -221,8 +216,8 @@ class Mixture {
     lose(mixed.values, seen_label, weight, seen);
     std::copy_n(seen, forecasters, real);
     if (seen_label != label) lose(mixed.values, label, weight, real);
-    all.count(seen, seen[experts], real, real[experts], eta, new_eta);
-    two.count(seen + experts, seen[experts + 2], real + experts, real[experts + 2], eta, new_eta);
+    all.count(seen, real, eta, new_eta);
+    two.count(seen + experts, real + experts, eta, new_eta);
     teach(mixed, label, weight);
     largest = most;
     total += weight;
@@ -299,12 +294,6 @@ class Mixture {
     write(variances, pqr::all(stacker.prepare(mixed.inputs, gain)));
     implicit_slopes<4>(loss_, mixed.margins + experts, link, variances, label, by, slopes);
     stacker.step(gain, variances[0], slopes[0], h);
-  }
-
-  PQR_ALWAYS_INLINE static double mixed_by(const std::array<double, experts>& shares,
-                                           const double* values) {
-    return sum_of(read_as<Four>(shares.data()) * read_as<Four>(values) +
-                  read_as<Four>(shares.data() + 4) * read_as<Four>(values + 4));
   }
 };
 

@@ -47,7 +47,7 @@ class Slots(NamedTuple):
 
     @classmethod
     def of(cls, model: _core.Auto) -> Slots:
-        """The core's: M² lies in the z of the expert without features, four experts side by side."""
+        """The core's, where M² lies in the z of the expert without features."""
         features, counts, exponents, slots, shared, pairs, pair_slots = model.state()
         exponents = (exponents.astype(np.int16) + EXPONENT_ZERO).astype(np.uint8)
         squares, of_experts = slots[:, 0].copy(), np.ascontiguousarray(slots[:, _AS_SAVED])
