@@ -102,6 +102,14 @@ def test_a_row_on_a_pipe_is_answered_when_it_comes(folder: Path, form: str) -> N
     )
 
 
+def test_a_quote_that_stays_open_on_a_pipe_is_an_error(folder: Path) -> None:
+    """Also if another one, within a cell, makes their number even."""
+    rows = b'site,hour\nnews,5"\nshop,"4\n'
+    found = run("predict", "-m", folder / "clicks.pqr", "-", "--format", "csv", stdin=rows)
+    assert found.code == 3
+    assert "a quote is not closed before the file ends" in found.err
+
+
 def test_ids_are_echoed_while_the_pipe_is_open(folder: Path) -> None:
     given = ["--format", "csv", "--id", "user", "--to", "jsonl"]
     with listening("-m", folder / "clicks.pqr", "-", *given) as process:

@@ -172,7 +172,12 @@ def test_a_table_on_stdin_gives_the_model_of_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a,b\nx,1\n", "no columns 'site', 'ad', 'price'; the table has columns 'a', 'b'"),
+        ("site,b\nx,1\n", "there are no columns 'ad', 'price'; the table has columns 'site', 'b'"),
+        (
+            "x,1,2\ny,1,2\n",
+            "t.csv:1: the schema has none of the columns 'x', '1', '2' in the first ",
+        ),
+        ("x,1,2\ny,1,2\n", "first line; if that line is data, name the columns with --columns"),
         ("site,ad,price,new\nx,1,2,3\n", "column 'new' not in the schema; --other-columns accept"),
         ("site,site,price\nx,1,2\n", "t.csv:1: column 'site' occurs twice in the first line"),
         ("site,ad,price\nx,1\n", "t.csv:2: expected 3 cells, found 2; --on-bad-row skip"),
@@ -190,6 +195,17 @@ def test_a_table_that_changed_is_said(text: str, said: str, tmp_path: Path) -> N
     found = run("predict", "-m", tmp_path / "m.pqr", tmp_path / "t.csv")
     assert found.code == 3
     assert said in found.err
+
+
+@pytest.mark.parametrize("options", [(), ("--other-columns", "accept")])
+def test_without_labels_there_is_nothing_to_evaluate(options: Any, tmp_path: Path) -> None:
+    path, model = write(tmp_path, "rows.csv"), tmp_path / "m.pqr"
+    run("train", path, *CLICKS, "-o", model)
+    bare = write(tmp_path, "bare.parquet", clicks().drop_columns(["click"]))
+    found = run("evaluate", "-m", model, bare, *options)
+    assert found.code == 3
+    assert "there is no column 'click' with labels, only columns " in found.err
+    assert found.err.endswith("; they are needed to learn and to evaluate\n")
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.feather"])

@@ -34,6 +34,34 @@ def test_what_pandas_has_in_place_of_none_is_missing() -> None:
     assert model.predict_one({"site": float("nan"), "n": float("nan"), "at": None}) == expected
 
 
+@pytest.mark.parametrize("index", [["site"], ["site", "n"]])
+def test_an_index_is_not_a_column_even_if_it_has_a_name(index: list[str]) -> None:
+    frame = SITES.to_pandas().assign(ad=["x", "y"] * 60)
+    model = LR()
+    model.learn_many(frame.drop(columns="y").set_index(index), frame["y"])
+    assert model.schema is not None
+    assert [c.name for c in model.schema.columns] == [
+        n for n in ("site", "n", "ad") if n not in index
+    ]
+    assert model.predict_one({"ad": "y"}) > 0.5
+
+
+def test_bins_are_named_once_for_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def counted(column: Column) -> list[str]:
+        calls.append(column.name)
+        return ["low", "high"]
+
+    monkeypatch.setattr(Column, "bin_names", counted)
+    model = LR()
+    model.schema = Schema((Column("age", "bins", edges=(18.0,)),))
+    for age in range(40):
+        model.learn_one({"age": age}, age % 2)
+    assert calls == ["age"]
+    assert [model.names.name(n) for n in range(2)] == ["age=low", "age=high"]
+
+
 def test_columns_may_be_called_by_number() -> None:
     frame = pd.DataFrame({0: ["a", "b"] * 60}).assign(y=[0, 1] * 60)
     schema = train(frame, label="y").schema

@@ -16,8 +16,10 @@ import pqrlearn
 from command import ok, run
 from pqrlearn import errors, hyper
 from pqrlearn.cli import COMMANDS, pqr
+from pqrlearn.cli.renamed import FORMS, SHOWN
 from pqrlearn.learners import LEARNERS
 from pqrlearn.loss import LOSSES
+from pqrlearn.readers import FORMATS
 
 MODULES = ["batch", "datasets", "metrics", "progressive", "readers", "tune"]
 PUBLIC = [
@@ -164,7 +166,7 @@ def test_every_command_says_what_it_does_in_one_sentence(name: str) -> None:
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_option_is_described(option: click.Option) -> None:
     assert option.help
-    words = {*LOSSES, *hyper.OPTIMIZERS, *hyper.DESCENTS, *LEARNERS}
+    words = {*LOSSES, *hyper.OPTIMIZERS, *hyper.DESCENTS, *LEARNERS, *FORMATS, *FORMS, *SHOWN}
     assert option.help[0].isupper() or option.help.split()[0].rstrip(",:") in words
     assert option.help.rstrip(")")[-1] in ".]" or option.show_default
 

@@ -393,6 +393,13 @@ def test_folders_of_parquet_parts_are_one_table(tmp_path: Path) -> None:
         (0.0, {}),
         (0.0, {"day=a/b": 1.0}),
     ]
+    guessed = read(tmp_path / "t", label="y").schema
+    assert guessed is not None
+    assert guessed["day"] == Column("day", "category", missing=True)
+    assert guessed.notes["day"] == "a partition: 2 values"
+    given = read(tmp_path / "t", label="y", ignore="day").schema
+    assert given is not None
+    assert given["day"] == Column("day", "ignored")
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="a folder without Parquet parts"):
         read(tmp_path / "empty")

@@ -113,10 +113,16 @@ class Encoder:
         """The columns of a table must be those of the schema, in any order."""
         if twice := first_twice(names):
             raise DataError(f"column {twice!r} occurs twice")
+        needed = [c.name for c in self.schema.columns if self._needs(c)]
+        lacking = [name for name in needed if name not in names]
+        label = self.schema.label
+        if label is not None and label.name in lacking and (self._accept or len(lacking) == 1):
+            wanted = f"there is no column {label.name!r} with labels"
+            needs = "they are needed to learn and to evaluate"
+            raise DataError(f"{wanted}, only {_columns(names)}; {needs}")
         if self._accept:
             return
-        needed = [c.name for c in self.schema.columns if self._needs(c)]
-        if lacking := [name for name in needed if name not in names]:
+        if lacking:
             some = "are" if len(lacking) > 1 else "is"
             raise _other_columns(f"there {some} no {_columns(lacking)}", names)
         if new := [name for name in names if name not in self.schema]:

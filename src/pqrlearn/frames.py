@@ -92,7 +92,7 @@ def _from_frame(X: Any) -> Any:
     with warnings.catch_warnings():  # names that are numbers become texts, here and later alike
         warnings.simplefilter("ignore", UserWarning)
         try:
-            return pa.table(X)
+            return _without_index(pa.table(X)) if hasattr(X, "set_index") else pa.table(X)
         except (pa.ArrowInvalid, pa.ArrowTypeError):
             if not hasattr(X, "columns"):
                 raise
@@ -101,6 +101,12 @@ def _from_frame(X: Any) -> Any:
             rest = pa.table(X.drop(columns=objects))
             found = {str(n): texts[n] if n in texts else rest[str(n)] for n in X.columns}
             return pa.table(found)
+
+
+def _without_index(table: Any) -> Any:
+    """What pandas has as an index is not a column, even if it has a name."""
+    index = (table.schema.pandas_metadata or {}).get("index_columns", [])
+    return table.drop_columns([name for name in index if isinstance(name, str)])
 
 
 def inputs_of(data: Any) -> list[Any]:

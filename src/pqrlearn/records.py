@@ -45,6 +45,10 @@ class Records:
     def _known(self) -> frozenset[str]:
         return frozenset(column.name for column in self.schema.columns)
 
+    @cached_property
+    def _bin_names(self) -> dict[str, list[str]]:
+        return {c.name: c.bin_names() for c in self.schema.features if c.kind == "bins"}
+
     def features(self, row: Mapping[str, Any]) -> list[Feature]:
         """In the order of the schema."""
         if not self._known.issuperset(row):
@@ -126,7 +130,7 @@ class Records:
         number = self._real(value)
         if not math.isnan(number):
             code = bisect_right(column.edges, number)
-            yield f"{column.name}=", column.bin_names()[code], 1.0
+            yield f"{column.name}=", self._bin_names[column.name][code], 1.0
             if column.place and (place := column.place_of(code)):
                 yield column.name, "", place
 

@@ -184,10 +184,17 @@ class CsvReader(TableReader):
             wrong = f"column {[*cells, ''].index('') + 1} has no name"
         elif twice := first_twice(cells):
             wrong = f"column {twice!r} occurs twice"
+        elif not self._knows_one(cells):
+            more = ", ..." if len(cells) > 5 else ""
+            wrong = f"the schema has none of the columns {', '.join(map(repr, cells[:5]))}{more}"
         if wrong:
             error = RowError(f"{wrong} in the first line", path=self.name, line=1)
             error.case = ("no header",)
             raise error
+
+    def _knows_one(self, cells: Sequence[str]) -> bool:
+        schema = self.schema
+        return schema is None or self.table.accept or any(cell in schema for cell in cells)
 
     @property
     def header(self) -> bool:

@@ -33,7 +33,7 @@ from pqrlearn.readers.source import is_file
 from pqrlearn.readers.tables import TableOptions, TableReader
 from pqrlearn.readers.vw import VwReader
 from pqrlearn.rows import ArrowStream
-from pqrlearn.schema import Schema
+from pqrlearn.schema import Column, Schema
 
 FormatName = Literal["arrow", "cache", "csv", "jsonl", "libsvm", "parquet", "tsv", "vw"]
 FORMATS: Final[dict[str, type[Reader]]] = {
@@ -297,8 +297,22 @@ def _guess(tables: list[TableReader], choices: Choices, known: Schema | None) ->
         located = DataError(f"{first.name}: {error}")
         located.case = error.case
         raise located from None
+    if known is None:
+        schema = _with_partitions(schema, tables, {*choices.kinds(sample.schema.names)})
     for reader in tables:
         reader.use(schema)
+
+
+def _with_partitions(schema: Schema, tables: list[TableReader], given: set[str]) -> Schema:
+    """Columns that folders name are categories, of which the first table has a single value."""
+    found: dict[str, set[str | None]] = {}
+    for reader in tables:
+        for name, value in reader.partitions.items() if isinstance(reader, ParquetReader) else ():
+            found.setdefault(name, set()).add(value)
+    made = {n: Column(n, "category", None in found[n]) for n in found if n not in given}
+    notes = {name: f"a partition: {len(found[name] - {None}):,} values" for name in made}
+    columns = tuple(made.get(column.name, column) for column in schema.columns)
+    return replace(schema, columns=columns, notes={**schema.notes, **notes})
 
 
 def _no_label(message: str) -> DataError:
