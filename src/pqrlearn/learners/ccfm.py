@@ -37,11 +37,9 @@ class CCFM(SpectralLearner):
     def _learn_linear(self, features: list[int], values: list[float], slope: float) -> None:
         """Nothing to do: the linear part is in the matrix."""
 
-    def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
-        """The features of each coordinate of a block, and its weight in the margin."""
-        self._check_block(block)
-        if block == "pair":
-            return self._pair_weights()
+    def _block_weights(
+        self, block: str
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
         if block == "bias":
             origin = np.zeros(1, np.int64)
             return np.zeros(0, np.uint32), self._spectrum.entries(origin, origin) / 2

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError, RefusedRow
 from pqrlearn.hyper import check_whole
-from pqrlearn.learners.base import Learner, _complete
+from pqrlearn.learners.base import Learner, _complete, _located
 from pqrlearn.learners.bayes import BAYES
 from pqrlearn.learners.build import LEARNERS
 from pqrlearn.learners.numbered import NumberedLearner
@@ -21,6 +21,7 @@ from pqrlearn.separation import name_tensors
 
 _NO_FEATURES = np.zeros(0, np.uint32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
+_SLICE_ROWS = 4096  # learned at a time, while readers wait
 
 
 class Mixture(NumberedLearner):
@@ -56,8 +57,26 @@ class Mixture(NumberedLearner):
     # -- learning and predicting ------------------------------------------------
 
     def _learn_batch(self, batch: Batch) -> FloatArray:
-        """Learns up to a row that the first learner refuses: if all refuse it, no learner may have
-        learned a later row."""
+        try:
+            _core.check_targets(self.loss, batch.labels, batch.weights)
+        except ValueError as error:
+            raise _located(error, batch) from None
+        mixed, done = [np.zeros(0)], 0
+        while done < len(batch):
+            part = batch.part(done, min(len(batch), done + _SLICE_ROWS))
+            with self._turns.alone():
+                mixed.append(self._learn_part(part))
+            done += len(mixed[-1])
+            if len(mixed[-1]) < len(part):
+                break
+        return _complete(np.concatenate(mixed), batch)
+
+    def _learn_part(self, batch: Batch) -> FloatArray:
+        """Margins of the rows before one that all learners refuse.
+
+        The others learn up to a row that the first one refuses: if all refuse it, no learner may
+        have learned a later row.
+        """
         mixed, done = [np.zeros(0)], 0
         while True:
             rest = batch.part(done, len(batch)) if done else batch
@@ -72,28 +91,34 @@ class Mixture(NumberedLearner):
             self._rows += int(np.count_nonzero(run.weights[:stop] > 0))
             done += stop
             if stop < len(run) or done == len(batch):
-                return _complete(np.concatenate(mixed), batch)
+                return np.concatenate(mixed)
 
     def batch_margins(self, batch: Batch) -> FloatArray:
-        margins = np.stack([_each_row(learner.batch_margins, batch) for learner in self.learners])
-        return _complete(self._bayes.mixed(margins[:, : _predicted(margins)]), batch)
+        with self._turns.among():
+            found = [_each_row(learner.batch_margins, batch) for learner in self.learners]
+            margins = np.stack(found)
+            mixed = self._bayes.mixed(margins[:, : _predicted(margins)])
+        return _complete(mixed, batch)
 
     # -- inspecting -------------------------------------------------------------
 
     def posterior(self) -> list[float]:
         """The posterior probability of each learner, in order."""
-        return [float(share) for share in self._bayes.posterior()]
+        with self._turns.among():
+            return [float(share) for share in self._bayes.posterior()]
 
     def regret(self) -> float:
         """The total loss of its predictions minus that of the best learner; often negative.
 
         With the squared loss, in units of (prediction - label)².
         """
-        return self._bayes.regret()
+        with self._turns.among():
+            return self._bayes.regret()
 
     def bound(self) -> float:
         """The upper bound of `regret`, up to rounding."""
-        return self._bayes.bound()
+        with self._turns.among():
+            return self._bayes.bound()
 
     @property
     def rows(self) -> int:
@@ -119,8 +144,9 @@ class Mixture(NumberedLearner):
                 f"this mixture has no block {block!r}, only {', '.join(self.blocks)}: "
                 "all of its learners must have it"
             )
-        keys, weights = zip(*(learner.weights(block) for learner in self.learners), strict=True)
-        amounts = [share * w for share, w in zip(self.posterior(), weights, strict=True)]
+        with self._turns.among():
+            keys, weights = zip(*(one.weights(block) for one in self.learners), strict=True)
+            amounts = [share * w for share, w in zip(self.posterior(), weights, strict=True)]
         if block == "bias":
             return _NO_FEATURES, np.sum(amounts, axis=0)
         numbers, places = np.unique(_numbers(np.concatenate(keys)), return_inverse=True)
