@@ -15,6 +15,7 @@ from importlib import import_module
 
 import click
 
+from pqrlearn.cli.text import printable
 from pqrlearn.errors import PqrError, SettingsConflict
 
 COMMANDS = {
@@ -160,7 +161,7 @@ def _fail(message: str, code: int, debug: bool) -> None:
         import traceback
 
         traceback.print_exc()
-    print(f"pqr: {message}", file=sys.stderr)
+    print(f"pqr: {printable(message)}", file=sys.stderr)
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -26,7 +26,7 @@ from pqrlearn.rows import Batch, FloatArray
     type=click.Choice(["probability", "margin", "label"]),
     help="What to print. Default: click probability, rating, or mean count.",
 )
-@click.option("-o", "--to", metavar="FILE", help="Write to FILE instead of stdout, atomically.")
+@click.option("-o", "--to", metavar="FILE", help="Write to FILE instead of stdout (-), atomically.")
 @options.reading
 @options.on_bad_row
 @options.quiet
@@ -57,7 +57,7 @@ def predict(
 
 @contextmanager
 def _opened(to: str | None) -> Iterator[IO[str]]:
-    if to:
+    if to and to != "-":
         with atomic_path(to) as temporary, temporary.open("w") as file:
             yield file
     else:

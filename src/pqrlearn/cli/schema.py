@@ -14,7 +14,7 @@ from pqrlearn.readers import read_inputs
 
 @click.command(short_help="Say what the columns of a table are, in a file to edit.")
 @options.files
-@click.option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")
+@click.option("-o", "--output", metavar="FILE", help="Write here instead of stdout (-).")
 @options.schema
 @options.as_json
 def schema(files: tuple[str, ...], output: str | None, as_json: bool, **rest: Any) -> None:
@@ -22,6 +22,7 @@ def schema(files: tuple[str, ...], output: str | None, as_json: bool, **rest: An
 
     Edit it and give it to pqr train --schema.
     """
+    output = None if output == "-" else output
     if output:
         check_writable(output)
     found = read_inputs(files, options.take_reading(rest), labelled=False).schema

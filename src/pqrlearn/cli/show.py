@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, Literal
 
+from pqrlearn.cli.text import printable, printable_json
 from pqrlearn.errors import RowError
 from pqrlearn.learners import PQR, Auto, Learner, Mixture
 from pqrlearn.metrics import Metrics
@@ -20,12 +21,12 @@ Fraction = Callable[[], float | None]
 
 
 def print_json(figures: dict[str, Any]) -> None:
-    print(json.dumps(figures, allow_nan=False, ensure_ascii=False))
+    print(printable_json(json.dumps(figures, allow_nan=False, ensure_ascii=False)))
 
 
 def note(message: str) -> None:
     """Prints a message on stderr."""
-    print(f"pqr: {message}", file=sys.stderr)
+    print(f"pqr: {printable(message)}", file=sys.stderr)
 
 
 def note_bad_rows(count: int, first: Sequence[RowError]) -> None:
@@ -63,7 +64,7 @@ def table(
     for at, column in enumerate(columns):
         drawn.add_column(column, justify="left" if at < text_columns else "right", no_wrap=True)
     for row in rows:
-        drawn.add_row(*(Text(cell) for cell in row))
+        drawn.add_row(*(Text(printable(cell)) for cell in row))
     out = file or sys.stdout
     if title:
         print(title, file=out)
