@@ -32,7 +32,14 @@ WAYS = {
     "qr of two files": ("a.svm b.svm", "--model qr --loss squared --optimizer ftrl-general"),
     "compressed": ("rows.svm.gz", "--model pqr --sample-rows 1000"),
     "stdin": ("-", "--model pqr --sample-rows 500 --no-bias"),
-    "bad rows": ("bad.svm", "--model pqr --order 5 --loss squared --on-bad-row skip"),
+    "bad rows": (
+        "bad.svm",
+        "--model pqr --order 5 --loss squared --on-bad-row skip --bad-rows {home}/bad",
+    ),
+    "bad rows, twice": (
+        "bad.svm",
+        "--model lr --loss squared --on-bad-row skip --bad-rows {home}/bad --passes 2",
+    ),
 }
 
 
@@ -55,22 +62,33 @@ class Run:
 
     def __init__(self, folder: Path, home: Path, inputs: str, options: str) -> None:
         self.folder, self.home = folder, home
-        self.inputs, self.options = inputs.split(), options.split()
+        self.inputs, self.options = inputs.split(), options.format(home=home).split()
         self.checkpoint, self.output = home / "checkpoint", home / "model.pqr"
+        self.bad_rows = home / "bad"
         self.reached = (0, 0)
 
-    def uninterrupted(self) -> bytes:
+    def uninterrupted(self) -> tuple[bytes, bytes, bytes]:
         """What a run gives that keeps no checkpoints."""
-        self.finish(*self.options)
-        model = self.output.read_bytes()
-        self.output.unlink()
-        return model
+        return self.results(self.finish(*self.options))
+
+    def results(self, said: bytes) -> tuple[bytes, bytes, bytes]:
+        """The model, the bad rows and how many it says there are; removes the files."""
+        found = [path.read_bytes() if path.exists() else b"" for path in self.written]
+        for path in self.written:
+            path.unlink(missing_ok=True)
+        count = [line for line in said.splitlines() if line.endswith(b"were skipped")]
+        return found[0], found[1], b"".join(count)
+
+    @property
+    def written(self) -> tuple[Path, Path]:
+        return self.output, self.bad_rows
 
     def going_on(self) -> list[str]:
         kept = ["--checkpoint", str(self.checkpoint), "--every", str(EVERY)]
         if not self.checkpoint.exists():
             return [*self.options, *kept]
-        policy = ["--on-bad-row", "skip"] * ("--on-bad-row" in self.options)
+        policy = ["--on-bad-row", "skip", "--bad-rows", str(self.bad_rows)]
+        policy *= "--on-bad-row" in self.options
         return ["--resume", str(self.checkpoint), *policy, *kept]
 
     @contextmanager
@@ -85,13 +103,17 @@ class Run:
         ):
             yield process
 
-    def finish(self, *options: str) -> None:
+    def finish(self, *options: str) -> bytes:
         with self.started(*options) as process:
             said = process.communicate(timeout=SECONDS)[1]
         assert process.returncode == 0, said
+        return said
 
-    def killed(self, random: Random) -> bool:
-        """Kills the run a moment after it has written a few checkpoints; False if it was faster."""
+    def killed(self, random: Random) -> bytes | None:
+        """Kills the run a moment after it has written a few checkpoints.
+
+        If it was faster, what it said.
+        """
         with self.started(*self.going_on()) as process:
             for _ in range(random.randrange(4)):
                 before = self.version()
@@ -101,7 +123,7 @@ class Run:
             process.kill()
             said = process.communicate(timeout=SECONDS)[1]
         assert process.returncode in (-9, 0), said
-        return process.returncode == -9
+        return None if process.returncode == -9 else said
 
     def version(self) -> tuple[int, int] | None:
         try:
@@ -134,19 +156,19 @@ def test_a_run_killed_at_any_moment_goes_on_to_the_same_bytes(
     expected = run.uninterrupted()
     kills = halves = 0
     while kills < KILLS:
-        if run.killed(random):
+        said = run.killed(random)
+        if said is None:
             kills += 1
             halves += run.half_written() > 0
             run.check()
         else:
-            assert run.output.read_bytes() == expected
-            run.output.unlink()
+            assert run.results(said) == expected
             run.checkpoint.unlink()
             run.reached = (0, 0)
-    run.finish(*run.going_on())
-    assert run.output.read_bytes() == expected
+    said = run.finish(*run.going_on())
+    assert {path.name for path in tmp_path.iterdir()} <= {"checkpoint", "model.pqr", "bad"}
+    assert run.results(said) == expected
     assert halves > 0, "no kill has met a checkpoint that was being written"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", "model.pqr"]
 
 
 def test_the_kills_are_a_hundred_and_more() -> None:

@@ -23,7 +23,7 @@ from pqrlearn.errors import DataError, ModelFileError, RowError
 from pqrlearn.files import atomic_path, file_digest
 from pqrlearn.hyper import check_whole
 from pqrlearn.loss import loss_named
-from pqrlearn.readers.base import Reader
+from pqrlearn.readers.base import BadRowFile, Reader
 from pqrlearn.rows import Batch
 
 KIND = "cache"
@@ -126,7 +126,7 @@ class CacheReader(Reader):
         *,
         loss: str | None = None,
         on_bad_row: str = "stop",
-        keep_bad: IO[bytes] | None = None,
+        keep_bad: BadRowFile | None = None,
     ) -> None:
         super().__init__(path, on_bad_row=on_bad_row, keep_bad=keep_bad)
         self._path = str(path)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from pqrlearn.errors import DataError, HyperError
 from pqrlearn.frames import is_frame
@@ -19,7 +19,7 @@ from pqrlearn.readers.arrow import (
     ArrowReader,
     ParquetReader,
 )
-from pqrlearn.readers.base import AnyPath, Reader
+from pqrlearn.readers.base import AnyPath, BadRowFile, Reader
 from pqrlearn.readers.cache import CacheReader, looks_like_a_cache
 from pqrlearn.readers.csv import CsvReader
 from pqrlearn.readers.frame import FrameReader
@@ -61,7 +61,7 @@ def open_reader(
     format: str | None = None,
     loss: str | None = None,
     on_bad_row: str = "stop",
-    keep_bad: IO[bytes] | None = None,
+    keep_bad: BadRowFile | None = None,
     table: TableOptions = NO_TABLE,
 ) -> Reader:
     """A file, or stdin when `path` is "-".
