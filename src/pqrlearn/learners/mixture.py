@@ -45,7 +45,7 @@ class Mixture(NumberedLearner):
     kind = "mixture"
 
     def __init__(self, learners: Iterable[Learner]) -> None:
-        super().__init__()
+        super().__init__(outer=True)
         self.learners = tuple(learners)
         _check_learners(self.learners)
         self.loss = check_mixable(self.learners[0].loss)

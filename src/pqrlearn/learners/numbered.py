@@ -19,9 +19,9 @@ class NumberedLearner(Learner):
     reads more than one number of it takes one among readers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, outer: bool = False) -> None:
         self._names = _core.Names()
-        self._turns = Turns()
+        self._turns = Turns(outer=outer)
 
     def _paused(self) -> AbstractContextManager[None]:
         return self._turns.among()
