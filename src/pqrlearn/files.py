@@ -18,6 +18,7 @@ from pqrlearn.errors import HyperError, PqrError
 
 _DIGEST_BLOCKS = 16
 _BLOCK_BYTES = 1 << 16
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 @contextmanager
@@ -146,8 +147,8 @@ def _lock(path: Path, *, wait: bool) -> int:
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except OSError:
-            if not wait:
+        except OSError as error:
+            if not wait or error.errno not in _NO_LOCKS:
                 raise
         if not os.path.samestat(os.stat(path), os.fstat(lock)):
             raise FileNotFoundError(path)
