@@ -10,7 +10,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard csrc/*.* csrc/bind/*)
 # An editable install knows the files it found: a new or a missing one means installing again.
 STAMP := $(VENV)/.installed-$(firstword $(shell find src -name '*.py' | sort | cksum))
 
-.PHONY: setup check test test-long demo bench bench-kdd cost profile accuracy paper fuzz asan clean
+.PHONY: setup check test test-long demo bench bench-kdd cost profile accuracy paper fuzz asan tsan attack clean
 
 setup: $(STAMP)
 
@@ -131,6 +131,11 @@ asan: $(ASAN)/.built
 		tests/test_contract.py tests/test_digest.py tests/test_libsvm.py tests/test_modelfile.py \
 		tests/test_modelfile_attacks.py tests/test_separation.py
 	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --runs 2000
+
+# Everything that has ever broken the project, at random seeds (fuzz/README.md): make attack MINUTES=10
+MINUTES ?= 10
+attack: setup build/fuzz/libsvm build/fuzz/vw
+	$(BIN)/python -m attack --minutes $(MINUTES) $(ATTACK)
 
 clean:
 	rm -rf $(VENV) .venv-bench build dist
