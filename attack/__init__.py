@@ -6,3 +6,9 @@ Each module is one kind of attack: a function from a seed, a time and a folder t
 fails is described on stderr and counted as `failed`, with the seed to run it again. The checks are
 those of tests/ and fuzz/.
 """
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path += [str(ROOT / room) for room in ("tests", "fuzz")]  # where the checks are

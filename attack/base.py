@@ -9,10 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-for room in ("tests", "fuzz"):
-    sys.path.insert(0, str(ROOT / room))
-
 Counts = Counter[str]
 Attack = Callable[[int, float, Path], Counts]
 """A seed, how many seconds to go on, and a folder for its files."""

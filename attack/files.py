@@ -9,10 +9,10 @@ from models import limited, run, seeds  # of fuzz/
 from mutations import damages, mutations
 from tables import run as run_tables
 
-_TABLES = 200  # of each seed
-
 from attack.base import Counts
 from attack.base import seeds as new_seeds
+
+_TABLES = 200  # of each seed
 
 
 def models(seed: int, seconds: float, scratch: Path) -> Counts:

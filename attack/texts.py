@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from attack.base import ROOT, Counts
+from attack import ROOT
+from attack.base import Counts
 
 _INPUTS = re.compile(r"(\d+) inputs in|Done (\d+) runs in")  # of our driver, of libFuzzer
 

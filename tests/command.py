@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sysconfig
@@ -21,7 +22,7 @@ from pqrlearn import Batch
 from pqrlearn.readers import format_batch
 from strategies import as_dicts, random_batch
 
-PQR = str(Path(sysconfig.get_path("scripts")) / "pqr")
+PQR = os.environ.get("PQR_COMMAND") or str(Path(sysconfig.get_path("scripts")) / "pqr")
 SECONDS = 300  # no command of a test takes this long unless it hangs
 
 
