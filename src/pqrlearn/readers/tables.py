@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from pqrlearn.encoder import Bad, Encoder
 from pqrlearn.errors import DataError, RowError
 from pqrlearn.guess import SAMPLE_BYTES, SAMPLE_ROWS
 from pqrlearn.loss import ANY_NUMBER, loss_named
-from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, Reader
+from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, BadRowFile, Reader
 from pqrlearn.readers.source import Source, is_stream, open_source
 from pqrlearn.rows import Batch, Tagged
 from pqrlearn.schema import Schema
@@ -83,7 +83,7 @@ class TableReader(Reader):
         *,
         loss: str | None = None,
         on_bad_row: str = "stop",
-        keep_bad: IO[bytes] | None = None,
+        keep_bad: BadRowFile | None = None,
         table: TableOptions = TableOptions(),  # noqa: B008
     ) -> None:
         super().__init__(path, on_bad_row=on_bad_row, keep_bad=keep_bad)
