@@ -141,6 +141,7 @@ ASAN_LEAVES := threads faults fuzz bits table attack public doors layers benchma
 asan: $(ASAN)/.built
 	$(ASAN_PYTHON) -m pytest -p no:cacheprovider -n 2 --dist loadfile tests \
 		$(addprefix --ignore=tests/test_,$(addsuffix .py,$(ASAN_LEAVES))) $(PYTEST)
+	$(ASAN_PYTHON) fuzz/tables.py --core $(ASAN) --runs 500
 	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --runs 2000
 
 # The tests of threads, with a core whose data races are reported: through the bindings, as Python

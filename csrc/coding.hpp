@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "prefetch.hpp"
+#include "seed.hpp"
 
 namespace pqr {
 
@@ -25,7 +26,7 @@ class Coding {
     Key key{text};
     if (text.empty()) return key;
     key.word = word_of(text);
-    key.hash = finish(mix(text.size(), key.word));
+    key.hash = seed_.mix(text.size(), key.word);
     fetch(&places_[static_cast<std::size_t>(key.hash) & mask_]);
     return key;
   }
@@ -53,6 +54,7 @@ class Coding {
     std::uint32_t size = 0;
     std::int32_t code = -1;
   };
+  Seed seed_ = Seed::of_process();
   std::vector<Place> places_ = std::vector<Place>(1024);  // at most half of them taken
   std::size_t mask_ = 1023;
 
@@ -69,14 +71,14 @@ class Coding {
   }
 
   // Of a short text all bytes, some of them twice; of a long one a hash.
-  static std::uint64_t word_of(std::string_view text) {
+  std::uint64_t word_of(std::string_view text) const {
     const char* at = text.data();
     const std::size_t size = text.size();
     if (size == short_text) return load(at, 8);
     if (size > short_text) {
-      std::uint64_t h = 0;
-      for (std::size_t i = 0; i + 8 < size; i += 8) h = mix(h, load(at + i, 8));
-      return mix(h, load(at + size - 8, 8));
+      std::uint64_t h = seed_.start;
+      for (std::size_t i = 0; i + 8 < size; i += 8) h = seed_.mix(h, load(at + i, 8));
+      return seed_.mix(h, load(at + size - 8, 8));
     }
     if (size >= 4) return load(at, 4) << 32 | load(at + size - 4, 4);
     const auto byte = [at](std::size_t i) {
@@ -89,14 +91,6 @@ class Coding {
     std::memcpy(&word, at, size);
     return word;
   }
-  static std::uint64_t mix(std::uint64_t h, std::uint64_t word) {
-    h = (h ^ word) * 0x9E3779B97F4A7C15ull;
-    return h ^ (h >> 32);
-  }
-  static std::uint64_t finish(std::uint64_t h) {
-    h *= 0xD6E8FEB86659FD93ull;
-    return h ^ (h >> 32);
-  }
 
   void grow() {
     std::vector<Place> smaller(2 * places_.size());
@@ -104,7 +98,7 @@ class Coding {
     mask_ = places_.size() - 1;
     for (const Place& place : smaller) {
       if (place.code < 0) continue;
-      std::size_t at = static_cast<std::size_t>(finish(mix(place.size, place.word))) & mask_;
+      std::size_t at = static_cast<std::size_t>(seed_.mix(place.size, place.word)) & mask_;
       while (places_[at].code >= 0) at = (at + 1) & mask_;
       places_[at] = place;
     }

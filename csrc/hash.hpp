@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "prefetch.hpp"
+#include "seed.hpp"
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -24,6 +25,8 @@ class HashTable {
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= cache_line);
 
  public:
+  explicit HashTable(const Seed& seed = Seed::of_process()) : seed_(seed) {}
+
   T* find(std::uint32_t key) const {
     if (size_ == 0) return nullptr;
     for (std::uint32_t at = home(key), last = size_ - 1;; at = (at + 1) & last) {
@@ -96,6 +99,7 @@ class HashTable {
     void operator()(unsigned char* memory) const { ::operator delete[](memory, alignment); }
   };
   std::unique_ptr<unsigned char[], Free> memory_;  // Bucket[size_]
+  Seed seed_;
   std::uint32_t size_ = 0;
   std::uint32_t used_ = 0;
 
@@ -105,9 +109,9 @@ class HashTable {
   }
   Bucket* buckets() const { return reinterpret_cast<Bucket*>(memory_.get()); }
 
-  // Fibonacci hashing: the high bits of the product, folded to the table's size.
+  // 32 mixed bits, folded to the table's size.
   std::uint32_t home(std::uint32_t key) const {
-    return static_cast<std::uint32_t>((std::uint64_t{key * 0x9E3779B9u} * size_) >> 32);
+    return static_cast<std::uint32_t>((std::uint64_t{seed_.mix(key)} * size_) >> 32);
   }
 
   // A key that is not there.
@@ -127,7 +131,7 @@ class HashTable {
   }
 
   void grow() {
-    HashTable bigger;
+    HashTable bigger(seed_);
     bigger.allocate(size_ == 0 ? 1 : 2 * std::uint64_t{size_});
     each([&](std::uint32_t key, const T& value) { *bigger.push(key) = value; });
     *this = std::move(bigger);

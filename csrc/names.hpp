@@ -10,12 +10,15 @@
 #include <vector>
 
 #include "prefetch.hpp"
+#include "seed.hpp"
 #include "table.hpp"
 
 namespace pqr {
 
 class Names {
  public:
+  explicit Names(const Seed& seed = Seed::of_process()) : seed_(seed) {}
+
   std::size_t size() const { return size_; }
   std::uint64_t next_feature() const { return next_feature_; }
 
@@ -88,6 +91,7 @@ class Names {
     std::uint32_t record = none;
   };
 
+  Seed seed_;
   std::vector<std::uint32_t> words_{0};  // records: the index, the length, the bytes of the name
   std::size_t size_ = 0;
   std::vector<Bucket> buckets_ = std::vector<Bucket>(16);  // at most half of them taken
@@ -114,15 +118,15 @@ class Names {
 
   // Eight bytes at a time, each mixed in by a multiplication; the last ones may be among those
   // before, or, of a short name, the same ones twice.
-  static std::uint32_t hash(std::string_view name) {
-    std::uint64_t h = name.size();
+  std::uint32_t hash(std::string_view name) const {
+    std::uint64_t h = seed_.start + name.size();
     const char* at = name.data();
     const char* const end = at + name.size();
     if (name.size() >= 8) {
-      for (; end - at > 8; at += 8) h = mix(h, word<std::uint64_t>(at));
-      return static_cast<std::uint32_t>(mix(h, word<std::uint64_t>(end - 8)));
+      for (; end - at > 8; at += 8) h = seed_.mix(h, word<std::uint64_t>(at));
+      return static_cast<std::uint32_t>(seed_.mix(h, word<std::uint64_t>(end - 8)));
     }
-    return static_cast<std::uint32_t>(mix(h, few_bytes(name)));
+    return static_cast<std::uint32_t>(seed_.mix(h, few_bytes(name)));
   }
   // All of fewer than eight, some of them twice.
   static std::uint64_t few_bytes(std::string_view name) {
@@ -133,10 +137,6 @@ class Names {
     }
     const auto byte = [at](std::size_t i) { return unsigned{static_cast<unsigned char>(at[i])}; };
     return size == 0 ? 0 : byte(0) | byte(size / 2) << 8 | byte(size - 1) << 16;
-  }
-  static std::uint64_t mix(std::uint64_t h, std::uint64_t word) {
-    h = (h ^ word) * 0x9E3779B97F4A7C15ull;
-    return h ^ (h >> 29);
   }
   template <class Word>
   static Word word(const char* at) {

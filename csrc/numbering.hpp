@@ -61,7 +61,8 @@ struct Coded {
 };
 
 // `hash_bits` > 0 makes numbers of hashes, and keeps no names. Once there are `most` names, the
-// texts of a column that have none share the name `prefix*`.
+// texts of a column that have none share the name `prefix*`, or `n=*` if the column has no prefix
+// and the text is `n=value`. A column of one name without text, such as a number, keeps its own.
 struct Limits {
   unsigned hash_bits = 0;
   std::uint64_t most = std::uint64_t{1} << 32;
@@ -113,6 +114,7 @@ class Numbering {
     std::sort(unknown.begin(), unknown.end());
     const std::size_t kept = &known == &fresh ? 0 : known.size();
     for (const New& cell : unknown) add(cell, known, fresh, kept, limits.most);
+    count_replaced();
   }
 
   // Appends the rows, without labels. Returns how many are good: all, or those before one in which
@@ -151,6 +153,7 @@ class Numbering {
   std::vector<Coded> columns_;
   std::size_t rows_;
   std::vector<std::vector<Used>> used_;
+  std::vector<New> shared_;  // texts that share a name
   std::string text_;
 
   std::size_t row_of(const Coded& column, std::size_t place) const {
@@ -211,10 +214,9 @@ class Numbering {
     const Coded& column = columns_[cell.column];
     std::string_view name = name_of(column, cell.code);
     const std::uint32_t* index = fresh.find(name);
-    if (!index && kept + fresh.size() >= most) {
-      count_replaced(column, cell.code);
-      text_.assign(column.prefix).append(1, '*');
-      name = text_;
+    if (!index && kept + fresh.size() >= most && !column.text(cell.code).empty()) {
+      shared_.push_back(cell);
+      name = shared_name(column);
       index = known.find(name);
       if (!index) index = fresh.find(name);
     }
@@ -231,9 +233,27 @@ class Numbering {
     new_rows.push_back(cell.row);
   }
 
-  void count_replaced(const Coded& column, std::size_t code) {
-    for (std::size_t at = 0; at < column.size; ++at) {
-      if (column.codes[at] == static_cast<std::int32_t>(code)) ++replaced;
+  // Of the name in text_: the column's, or what stands before the value in `namespace=value`.
+  std::string_view shared_name(const Coded& column) {
+    const std::size_t sign = text_.find('=');
+    const std::size_t head = sign == std::string::npos ? 0 : sign + 1;
+    text_.resize(column.prefix.empty() ? head : column.prefix.size());
+    return text_ += '*';
+  }
+
+  void count_replaced() {
+    std::vector<std::vector<bool>> shared(columns_.size());
+    for (const New& cell : shared_) {
+      shared[cell.column].resize(columns_[cell.column].lookup->codes());
+      shared[cell.column][cell.code] = true;
+    }
+    for (std::size_t at = 0; at < columns_.size(); ++at) {
+      if (shared[at].empty()) continue;
+      const Coded& column = columns_[at];
+      for (std::size_t n = 0; n < column.size; ++n) {
+        if (column.codes[n] < 0 || (column.values && column.values[n] == 0.0f)) continue;
+        replaced += shared[at][static_cast<std::size_t>(column.codes[n])];
+      }
     }
   }
 

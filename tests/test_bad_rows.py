@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from command import failure, fed_slowly, run
+from pqrlearn import Column, Schema
+from pqrlearn.readers import csv
+from pqrlearn.readers.tables import TableOptions
 
 SKIP = ["--model", "lr", "--loss", "squared", "--on-bad-row", "skip"]
 LARGE = b"1 2:2e+38 3:2e+38"  # valid, and too large for any model
@@ -111,3 +114,31 @@ def test_bad_rows_are_kept_when_there_is_nothing_else(tmp_path: Path) -> None:
     given = ["--bad-rows", tmp_path / "bad", "-o", tmp_path / "model"]
     assert failure(3, "train", path, *SKIP, *given) == f"{path}: no rows"
     assert (tmp_path / "bad").read_bytes() == path.read_bytes()
+
+
+def test_a_sample_of_a_table_does_not_change_where_bad_rows_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is resumed has a schema and takes no sample: it must find the same places."""
+    monkeypatch.setattr(csv, "CHUNK_BYTES", 64)
+    path = tmp_path / "rows.csv"
+    rows = [f"{n % 2},site{n}" if n % 5 else f"bad,{n},row" for n in range(1, 101)]
+    path.write_text("\n".join(["click,site", *rows]) + "\n")
+    schema = Schema((Column("click", "label"), Column("site", "category")))
+
+    def places(*, sampled: bool) -> list[tuple[int, bytes]]:
+        found: list[tuple[int, bytes]] = []
+        reader = csv.CsvReader(path, on_bad_row="skip", table=TableOptions(schema=schema))
+        if sampled:
+            reader.sample()
+
+        class Kept:
+            def write(self, row: bytes) -> None:
+                found.append((reader.position, row))
+
+        reader.keep_bad = Kept()
+        assert sum(len(batch) for batch in reader.batches()) == 80
+        return found
+
+    assert places(sampled=True) == places(sampled=False)
+    assert len({place for place, _ in places(sampled=True)}) > 10

@@ -25,11 +25,21 @@ TOO_LONG = "the line is longer than 64 MiB"  # no corpus should hold one
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The reader of libsvm text under ASan and UBSan, as `make fuzz` builds it."""
+    return _built("libsvm", tmp_path_factory.mktemp("probe"))
+
+
+@pytest.fixture(scope="module")
+def vw_target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of Vowpal Wabbit text."""
+    return _built("vw", tmp_path_factory.mktemp("probe"))
+
+
+def _built(name: str, scratch: Path) -> Path:
     needs_program("make", package="make")
-    needs_compiler(tmp_path_factory.mktemp("probe"), "-fsanitize=address,undefined")
+    needs_compiler(scratch, "-fsanitize=address,undefined")
     plain = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    subprocess.run(["make", "build/fuzz/libsvm"], cwd=ROOT, env=plain, check=True)
-    return ROOT / "build" / "fuzz" / "libsvm"
+    subprocess.run(["make", f"build/fuzz/{name}"], cwd=ROOT, env=plain, check=True)
+    return ROOT / "build" / "fuzz" / name
 
 
 @pytest.fixture
@@ -58,6 +68,34 @@ def test_random_libsvm_text_keeps_every_promise(target: Path, tmp_path: Path) ->
     flags = ["-runs=20000", "-seed=1", "-max_len=512", f"-artifact_prefix={tmp_path}/"]
     words = f"-dict={ROOT / 'fuzz' / 'libsvm.dict'}"
     subprocess.run([target, *flags, words, tmp_path, CORPUS / "libsvm"], check=True)
+
+
+def test_the_corpus_has_every_kind_of_bad_vowpal_wabbit_row() -> None:
+    texts = [path.read_bytes() for path in sorted((CORPUS / "vw").iterdir())]
+    kinds = {bad[0] for text in texts for bad in _core.parse_vw(text, True, 1)[-1]}
+    missing = set(range(len(_core.BAD_VW_MESSAGES))) - kinds
+    assert [_core.BAD_VW_MESSAGES[kind] for kind in missing] == [TOO_LONG]
+
+
+def test_vowpal_wabbit_text_keeps_every_promise(vw_target: Path, tmp_path: Path) -> None:
+    subprocess.run([vw_target, *sorted((CORPUS / "vw").iterdir())], check=True)
+    flags = ["-runs=20000", "-seed=1", "-max_len=512", f"-artifact_prefix={tmp_path}/"]
+    words = f"-dict={ROOT / 'fuzz' / 'vw.dict'}"
+    subprocess.run([vw_target, *flags, words, tmp_path, CORPUS / "vw"], check=True)
+
+
+def test_damaged_tables_and_schemas_are_read_or_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "fuzz")
+    import tables
+
+    for path in sorted((CORPUS / "tables").iterdir()):
+        assert not tables.try_file(path.read_bytes(), tmp_path / path.name)
+    tally = tables.run(1, 1000, None, tmp_path)
+    assert tally["failed"] == 0
+    assert sum(tally.values()) == 1000
+    assert len(tally) == 14  # some of each format were read, and some refused
 
 
 MODELS = sorted((CORPUS / "models").glob("*.pqr"))

@@ -485,7 +485,7 @@ def test_progress_and_bad_rows_are_those_of_the_current_pass(tmp_path: Path) -> 
         ({"schema": {}}, "a schema must have a list of columns"),
         (
             {"schema": {"columns": [{"name": "y", "kind": "label"}]}},
-            "schemas belong to tables; this format has none",
+            "schemas belong to tables, and libsvm has no columns",
         ),
         ({"format": "excel"}, "format='excel' must be one of arrow, cache, csv"),
         ({"on_bad_row": "keep"}, "on_bad_row='keep' must be 'stop' or 'skip'"),

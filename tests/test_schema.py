@@ -43,12 +43,13 @@ def schemas(draw: st.DrawFn) -> Schema:
     found = draw(st.lists(names, min_size=1, max_size=5, unique=True))
     made = [Column(found[0], "label", positive=draw(texts) or None)]
     made += [draw(columns(name)) for name in found[1:]]
+    limit = draw(st.sampled_from(["hash_bits", "max_features"]))
+    limits: dict[str, Any] = {limit: draw(st.none() | st.integers(1, 32))}
     return Schema(
         tuple(made),
         header=draw(st.booleans()),
         nulls=tuple(draw(st.lists(texts, max_size=2))),
-        hash_bits=draw(st.none() | st.integers(1, 32)),
-        max_features=draw(st.none() | st.integers(1, 10**6)),
+        **limits,
     )
 
 
@@ -107,6 +108,7 @@ def test_a_schema_reads_as_a_person_would_write_it(tmp_path: Path) -> None:
         ('[columns]\n"" = "label"', "a column must have a name"),
         ("nulls = [3]\n[columns]\n", "nulls are texts"),
         ("hash_bits = 99\n[columns]\n", "hash_bits=99 must be a whole number from 1 to 32"),
+        ("hash_bits = 9\nmax_features = 9\n[columns]\n", "exclude each other"),
         ("speed = 3\n[columns]\n", "no setting of a schema is called 'speed'"),
     ],
 )
@@ -159,6 +161,7 @@ MANY_IDS = [n * 7919 % 401 for n in range(1200)]
         ([None] * 10, "ignored"),
         (pa.array(["", ""]), "ignored"),
         ([["a", "b"], ["a"]], "list"),
+        ([[{"a": 1}], []], "ignored"),
         (pa.array([0, 10**9], pa.timestamp("s")), "time"),
         (pa.array([0, 1], pa.date32()), "time"),
         (pa.array([b"x", b"x"]), "category"),
@@ -241,6 +244,23 @@ def test_what_a_person_says_comes_first() -> None:
     assert schema["tags"] == Column("tags", "list", separator="|")
     assert schema["hour"] == Column("hour", "time", format="%y%m%d%H")
     assert [c.kind for c in schema.columns[1:3]] == ["weight", "category"]
+
+
+def test_choices_change_what_a_known_schema_says() -> None:
+    """Its order stays, and so does all that they do not speak of."""
+    table = pa.table({"y": ["yes", "no"] * 60, "n": [1.5, 2.5] * 60, "x": ["a", "b"] * 60})
+    columns = (Column("x", "list", separator=";"), Column("n", "number"), Column("y", "category"))
+    known = Schema(columns, nulls=("-",))
+    schema = guess(table, Choices(label="y", positive="no", bins="n", hash_bits=9), known=known)
+    assert schema == Schema(
+        (
+            columns[0],
+            Column("n", "bins", edges=(2.5,), place=True),
+            Column("y", "label", positive="no", negative="yes"),
+        ),
+        nulls=("-",),
+        hash_bits=9,
+    )
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,61 @@ def test_a_quote_in_the_middle_of_a_file_changes_nothing(
         rows_of(bad)
 
 
+def test_bad_rows_among_those_that_a_schema_is_guessed_from_count_too(tmp_path: Path) -> None:
+    """They are read before a pass begins, and belong to it all the same."""
+    for name, text, bad in (
+        ("t.csv", "y,a\n1,x\n0\n0,y\n", "0\n"),
+        ("q.csv", 'y,a\n1,"x"\n0\n0,y\n', "0\n"),
+        ("t.jsonl", '{"y": 1, "a": "x"}\nno\n{"y": 0, "a": "y"}\n', "no\n"),
+    ):
+        rows = read(write(tmp_path / name, text), label="y", on_bad_row="skip")
+        kept = io.BytesIO()
+        rows.keep_bad(kept)
+        assert len(Batch.joined(rows)) == 2
+        assert (rows.bad_rows, len(rows.first_bad)) == (1, 1)
+        assert kept.getvalue().decode() == bad
+
+
+def test_a_quote_that_stays_open_is_an_error(tmp_path: Path) -> None:
+    """It would make one cell of all that is left."""
+    for text in ('y,a,n\n0,y,2\n1,x,"2\n0,y,0.5\n', 'y,a,n\n0,y,2\n"1,x,2\n'):
+        path = write(tmp_path / "t.csv", text)
+        with pytest.raises(DataError, match=r"t.csv:row:2( or later: a quote is|: expected 3)"):
+            rows_of(path)
+        with pytest.raises(DataError, match=r"t.csv:row:[12] or later: a quote is not closed"):
+            rows_of(path, on_bad_row="skip")
+    inside = write(tmp_path / "i.csv", 'y,a,n\n1,5" disk,2\n')
+    assert rows_of(inside) == [(1.0, {'a=5" disk': 1.0, "n": 2.0})]
+
+
+def test_a_column_may_have_a_line_end_in_its_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", 'y,"a\nb"\n1,x\n')
+    assert rows_of(path, None, label="y") == [(1.0, {"a\nb=x": 1.0})]
+
+
+def test_lines_that_end_in_carriage_returns_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"t.csv: lines end in CR alone"):
+        rows_of(write(tmp_path / "t.csv", "y,a,n\r1,x,2\r"))
+
+
+def test_a_delimiter_is_one_character(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.txt", "y\ta,b\tn\n1\tx\t2\n")
+    schema = Schema((Column("y", "label"), Column("a,b", "category"), Column("n", "number")))
+    expected = [(1.0, {"a,b=x": 1.0, "n": 2.0})]
+    assert rows_of(path, schema, delimiter="\\t") == rows_of(path, schema, format="tsv") == expected
+    for wrong in ("::", "", '"', "\n"):
+        with pytest.raises(HyperError, match="must be one ASCII character"):
+            rows_of(path, schema, delimiter=wrong)
+
+
+def test_text_whose_format_is_not_told_is_csv_if_columns_are_spoken_of(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows", "y,a,n\n1,x,2\n0,y,0.5\n")
+    assert rows_of(path) == EXPECTED
+    assert rows_of(path, None, label="y", numbers="n")[0][0] == 1.0
+    with pytest.raises(RowError, match="rows:1:2: the ',' looks like CSV"):
+        list(read(path))
+
+
 def test_text_without_names_takes_those_given(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", "1,x,2\n0,y,0.5\n")
     assert rows_of(path, columns="y,a,n") == EXPECTED
@@ -121,6 +176,8 @@ def test_latin_1_is_read_when_it_is_named(tmp_path: Path) -> None:
     assert rows_of(path, encoding="latin-1") == [(1.0, {"a=né": 1.0, "n": 2.0})]
     with pytest.raises(DataError, match="unknown encoding: klingon"):
         rows_of(path, encoding="klingon")
+    with pytest.raises(DataError, match=r"t.csv: utf-16 text; convert it to UTF-8 first"):
+        rows_of(path, encoding="utf-16")
     wide = write(tmp_path / "w.csv", "y,a,n\n1,x,2\n".encode("utf-16"))
     with pytest.raises(DataError, match="UTF-16 text; convert it to UTF-8 first"):
         rows_of(wide)
@@ -224,8 +281,12 @@ def test_a_table_without_a_label_asks_for_one(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", "y,a\n1,x\n")
     with pytest.raises(DataError, match="which column is the label\\? There are 'y', 'a'"):
         read(path)
-    with pytest.raises(HyperError, match="label: not needed, the schema says"):
-        read(path, schema=SCHEMA, label="y")
+    unlabelled = Schema((Column("y", "category"), Column("a", "category")))
+    with pytest.raises(DataError, match=r"t.csv: the schema has no label"):
+        read(path, schema=unlabelled)
+    assert rows_of(path, unlabelled, label="y") == [(1.0, {"a=x": 1.0})]
+    with pytest.raises(HyperError, match=r"label: only tables have columns, and t.svm is none"):
+        read("t.svm", label="y")
     with pytest.raises(HyperError, match="colour: reading has no such option"):
         read(path, colour="red")
 
@@ -490,7 +551,7 @@ def test_vowpal_wabbit_text_can_be_hashed_and_bounded(tmp_path: Path) -> None:
     assert len(rows.names) == 0
     bounded = read(path, max_features=2)
     Batch.joined(bounded)
-    assert bounded.names.find("*") == 2
+    assert (bounded.names.find("a=*"), bounded.replaced) == (2, 4)
     with pytest.raises(HyperError, match="hash_bits: this format has no names"):
         read(write(tmp_path / "t.svm", "1 1:1\n"), hash_bits=8)
 

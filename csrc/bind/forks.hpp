@@ -2,7 +2,7 @@
 //
 // The locks of all models are taken inside of fork(), by pthread_atfork: no thread can be waiting
 // for one of them with the GIL then, since the one that forks has it. This takes a list of all
-// models, the only global state there is.
+// models, the only global state that changes.
 #pragma once
 
 #include <pthread.h>

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
-from pqrlearn.values import Array, plain, texts_of
+from pqrlearn.errors import DataError
+from pqrlearn.values import Array, plain, python_text, texts_of
 
 
 def flattened(table: Any) -> Any:
@@ -65,3 +67,24 @@ def _as_text(array: Array) -> Array:
     return (
         pa.nulls(len(array), pa.large_string()) if pa.types.is_null(array.type) else texts_of(array)
     )
+
+
+def array_of(values: list[Any]) -> Array:
+    """An array of Python's values; of several types, of their texts."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowException, OverflowError):
+        pass
+    if any(isinstance(value, list) for value in values):
+        lists = [v if isinstance(v, list) else [] if v is None else [v] for v in values]
+        return pa.array([[_text(value) for value in one] for one in lists], pa.list_(pa.string()))
+    return pa.array([_text(value) for value in values], pa.string())
+
+
+def _text(value: Any) -> str | None:
+    try:
+        return python_text(value)
+    except DataError:
+        return json.dumps(value)

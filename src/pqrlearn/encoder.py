@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pqrlearn.categories import Categories
 from pqrlearn.errors import DataError, RowError
 from pqrlearn.loss import Loss
-from pqrlearn.names import Coded, Names, number
+from pqrlearn.names import Coded, Names, Numbered, number
 from pqrlearn.quantities import numbers, times
 from pqrlearn.rows import Batch, NewNames
 from pqrlearn.schema import MISSING, Column, Schema, first_twice
@@ -42,11 +42,27 @@ def batch_of(
     >>> list(batch.new_names.names), list(batch.part(1, 2).new_names.names)
     (['site=b', 'site=a'], ['site=a'])
     """
-    size = len(labels)
-    limits: dict[str, Any] = {}
-    if schema is not None:
-        limits = {"hash_bits": schema.hash_bits, "most": schema.max_features}
-    rows = number(columns, size, names, fresh, **limits)
+    rows = numbered(columns, len(labels), names, schema, fresh)
+    return labelled_batch(rows, labels, weights, lines, source)
+
+
+def numbered(
+    columns: Sequence[Coded],
+    rows: int,
+    names: Names,
+    schema: Schema | None,
+    fresh: Names | None = None,
+) -> Numbered:
+    """`number`, with the limits of a schema."""
+    if schema is None:
+        return number(columns, rows, names, fresh)
+    limits: dict[str, Any] = {"hash_bits": schema.hash_bits, "most": schema.max_features}
+    return number(columns, rows, names, fresh, **limits)
+
+
+def labelled_batch(
+    rows: Numbered, labels: Any, weights: Any = None, lines: Any = None, source: str | None = None
+) -> Batch:
     new = None
     if rows.new_names:
         new = NewNames(rows.new_indices, rows.new_names, rows.new_rows)
@@ -55,7 +71,7 @@ def batch_of(
         rows.indices,
         rows.values,
         np.array(labels, np.float64),
-        np.ones(size, np.float32) if weights is None else np.array(weights, np.float32),
+        np.ones(len(labels), np.float32) if weights is None else np.array(weights, np.float32),
         lines,
         source,
         new,
@@ -77,7 +93,8 @@ class Encoder:
     A table is an Arrow RecordBatch or Table. With `labelled` it must have labels and weights, if
     the schema has; otherwise they are left alone. `accept` takes tables that lack columns of the
     schema, or have others. Names are looked up once for all tables: they must be numbered in the
-    order in which they were encoded, by the same names, or else `forget` comes in between.
+    order in which they were encoded, by the same names, or else `forget` comes in between. So far
+    `replaced` values have found no room in the dictionary and count as column=*.
     """
 
     def __init__(
@@ -85,6 +102,7 @@ class Encoder:
     ) -> None:
         self.schema, self.labelled = schema, labelled
         self.loss, self._accept = loss, accept
+        self.replaced = 0
         self._categories: dict[str, Categories] = {}
 
     def forget(self) -> None:
@@ -99,7 +117,8 @@ class Encoder:
             return
         needed = [c.name for c in self.schema.columns if self._needs(c)]
         if lacking := [name for name in needed if name not in names]:
-            raise _other_columns(f"there is no {_columns(lacking)}", names)
+            some = "are" if len(lacking) > 1 else "is"
+            raise _other_columns(f"there {some} no {_columns(lacking)}", names)
         if new := [name for name in names if name not in self.schema]:
             raise _other_columns(f"{_columns(new)} not in the schema", ())
 
@@ -150,7 +169,9 @@ class Encoder:
         fresh: Names | None = None,
         **where: Any,
     ) -> Batch:
-        return batch_of(columns, names, labels, weights, fresh=fresh, schema=self.schema, **where)
+        rows = numbered(columns, len(labels), names, self.schema, fresh)
+        self.replaced += rows.replaced
+        return labelled_batch(rows, labels, weights, **where)
 
 
 def _columns(names: Sequence[str]) -> str:
@@ -209,7 +230,8 @@ class _Cells:
             self._note(np.abs(scaled) > LARGEST, "is too large for a 32-bit float")
         safe = np.where(np.abs(np.nan_to_num(scaled)) <= LARGEST, np.nan_to_num(scaled), 0)
         codes = np.where(missing, np.int32(-1), np.int32(0))
-        return [Coded([self._column.name], codes, safe.astype(np.float32))], missing
+        name = self._column.name  # a prefix: it is kept, however many names there are
+        return [Coded([""], codes, safe.astype(np.float32), prefix=name)], missing
 
     def _bins(self) -> tuple[list[Coded], Mask]:
         values = self._numbers()
@@ -282,7 +304,7 @@ class _Cells:
 
     def labels(self, loss: Loss | None) -> npt.NDArray[np.float64]:
         found = self._numbers() if self._column.positive is None else self._of_two()
-        self._note(np.isnan(found), "is missing", unfit=True)
+        self._note(np.isnan(found), "is missing")
         if loss is not None:
             self._note(~np.isnan(found) & ~loss.check_label(found), loss.wants, unfit=True)
         return found
@@ -298,7 +320,7 @@ class _Cells:
         if column.negative is not None:
             known = np.array([*(t in wanted for t in texts), True])
             message = f"is neither {column.positive!r} nor {column.negative!r}"
-            self._note(~known[codes], message, unfit=True)
+            self._note(~known[codes], message)
         found: npt.NDArray[np.float64] = meaning[codes]
         return found
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import warnings
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pqrlearn.arrow import flattened, joined
+from pqrlearn.arrow import array_of, flattened, joined
 from pqrlearn.errors import DataError
 from pqrlearn.guess import SAMPLE_ROWS
 
@@ -33,13 +35,15 @@ class Frame:
             if isinstance(X, np.ndarray):
                 self.table = _from_array(X)
             elif isinstance(X, pa.RecordBatchReader):
-                self._stream = iter(X)
+                self._stream = _checked(X)
             else:
-                self.table = pa.table(X)
-        except (pa.ArrowException, TypeError) as error:
+                self.table = _from_frame(X)
+        except DataError:
+            raise
+        except (pa.ArrowException, TypeError, ValueError) as error:
             raise DataError(
                 f"{type(X).__name__} cannot be read as a table: {error}; "
-                "give each column values of one type"
+                "give each column a name of its own and values of one type"
             ) from None
         self._held: list[Any] = []
 
@@ -67,6 +71,50 @@ class Frame:
                 part = _features(whole.slice(at, BATCH_ROWS))
                 yield done, part
                 done += part.num_rows
+
+
+def _checked(stream: Any) -> Iterator[Any]:
+    """The batches of a stream, which may come from a stranger's file."""
+    import pyarrow as pa
+
+    try:
+        for batch in stream:
+            batch.validate(full=True)
+            yield batch
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DataError(f"the stream cannot be read as Arrow: {error}") from None
+
+
+def _from_frame(X: Any) -> Any:
+    """A table; columns of pandas with objects of several types become text."""
+    import pyarrow as pa
+
+    with warnings.catch_warnings():  # names that are numbers become texts, here and later alike
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            return pa.table(X)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            if not hasattr(X, "columns"):
+                raise
+            objects = [name for name in X.columns if X[name].dtype == object]
+            texts = {name: array_of(X[name].tolist()) for name in objects}
+            rest = pa.table(X.drop(columns=objects))
+            found = {str(n): texts[n] if n in texts else rest[str(n)] for n in X.columns}
+            return pa.table(found)
+
+
+def inputs_of(data: Any) -> list[Any]:
+    """One path or frame, or several, as a list.
+
+    >>> inputs_of("a.csv"), inputs_of(["a.csv", "b.csv"])
+    (['a.csv'], ['a.csv', 'b.csv'])
+    """
+    if isinstance(data, str | os.PathLike) or is_frame(data):
+        return [data]
+    if isinstance(data, Iterable) and not hasattr(data, "collect"):
+        return list(data)
+    lazy = "; call its collect() first" if hasattr(data, "collect") else ""
+    raise DataError(f"{type(data).__name__} is neither a path nor a frame{lazy}")
 
 
 def _features(table: Any) -> Any:

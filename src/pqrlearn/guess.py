@@ -73,6 +73,11 @@ class Choices:
     def given(self) -> list[str]:
         return [field.name for field in fields(self) if getattr(self, field.name) != field.default]
 
+    @property
+    def of_columns(self) -> list[str]:
+        """Those given that only a table can have."""
+        return [name for name in self.given if name not in ("hash_bits", "max_features")]
+
     def kinds(self, names: Sequence[str]) -> dict[str, tuple[str, str | None]]:
         """The kind of each column that is spoken of, and what was said behind its "="."""
         wanted = [(name, "label") for name in [self.label] if name is not None]
@@ -103,33 +108,48 @@ def _split(
     return name, extra or None
 
 
-def guess(sample: Any, choices: Choices, *, typed: bool = True, header: bool = True) -> Schema:
+def guess(
+    sample: Any,
+    choices: Choices,
+    *,
+    typed: bool = True,
+    header: bool = True,
+    known: Schema | None = None,
+) -> Schema:
     """The schema of a table whose first rows are `sample`, an Arrow table.
 
-    Without `typed` all columns are text, and the text tells what they are.
+    Without `typed` all columns are text, and the text tells what they are. Of a schema that is
+    `known` all is kept that the choices do not speak of.
     """
     names = sample.schema.names
     if twice := first_twice(names):
         raise DataError(f"column {twice!r} occurs twice")
     kinds = choices.kinds(names)
+    kept = {} if known is None else {c.name: c for c in known.columns if c.name not in kinds}
+    base = Schema((), header=header) if known is None else known
+    nulls = tuple(choices.nulls) or base.nulls
     notes: dict[str, str] = {}
     columns = []
-    for name in names:
-        looked = _Look(name, plain(sample.column(name)), tuple(choices.nulls), typed)
+    for name in names if known is None else [c.name for c in known.columns]:
+        if name in kept:
+            columns.append(kept[name])
+            continue
+        looked = _Look(name, plain(sample.column(name)), nulls, typed)
         try:
-            column, why = (
+            column, notes[name] = (
                 looked.as_chosen(*kinds[name], choices) if name in kinds else looked.guess()
             )
         except DataError as error:
-            raise DataError(f"column {name!r}: {error}") from None
+            located = DataError(f"column {name!r}: {error}")
+            located.case = error.case
+            raise located from None
         columns.append(column)
-        notes[name] = why
     return Schema(
         tuple(columns),
-        header=header,
-        nulls=tuple(choices.nulls),
-        hash_bits=choices.hash_bits,
-        max_features=choices.max_features,
+        header=base.header,
+        nulls=nulls,
+        hash_bits=choices.hash_bits or base.hash_bits,
+        max_features=choices.max_features or base.max_features,
         notes=notes,
     )
 
@@ -164,6 +184,8 @@ class _Look:
         if self._array.null_count == len(self._array):
             return self._ignored("no cell has a value")
         if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+            if types.is_nested(kind.value_type):
+                return self._ignored(f"lists of {kind.value_type} are no features")
             return self._made("list", ""), "a list"
         if types.is_temporal(kind) and not types.is_duration(kind):
             return self._time(None), f"of type {kind}"
@@ -202,7 +224,7 @@ class _Look:
         distinct = int(np.count_nonzero(counts))
         if counts.sum() >= LEAST_ROWS and counts.max() == 1:
             return self._ignored("all values are different")
-        return self._made("category", ""), f"{why}: {distinct:,} different values"
+        return self._made("category", ""), f"{why}: {distinct:,} values"
 
     def _number(self) -> tuple[Column, str]:
         found, _ = numbers(self._array, self._nulls)
@@ -217,9 +239,9 @@ class _Look:
         if BINS < len(counts) <= MOST_AMOUNTS:
             return self._binned(cells, f"whole numbers: {len(counts):,} values")
         if counts[counts > 1].sum() * 2 >= len(cells):
-            why = f"whole numbers that come again: {len(counts):,} different values"
+            why = f"whole numbers that repeat: {len(counts):,} values"
             return self._made("category", ""), why
-        return self._binned(cells, "whole numbers that seldom come again")
+        return self._binned(cells, "whole numbers that seldom repeat")
 
     def _counts(self, cells: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """How often each value occurs. Of large ids, which floats cannot tell apart, by text."""
@@ -321,12 +343,17 @@ class _Look:
             _, bad = numbers(self._array, self._nulls)
             if bad is None or bad.mean() < 0.5:  # a few bad rows do not make it text
                 return Column(self._name, "label"), "a number"
-            raise DataError(f"the label is {_several(values)}: say which is positive")
+            error = DataError(f"the label is {_several(values)}: say which is positive")
+            error.case = ("text label",)
+            raise error
         others = [value for value in values if value != positive]
         if len(others) == len(values):
             raise DataError(f"no label is {positive!r} in the rows looked at: {_several(values)}")
         if len(others) > 1:
-            raise DataError(f"a label has two values, this one more: {_several(values)}")
+            raise DataError(
+                f"a label has two values, this one more: {_several(values)}; a schema with "
+                f"positive = {positive!r} takes all others as 0"
+            )
         negative = others[0] if others else None
         return Column(self._name, "label", positive=positive, negative=negative), "two values"
 

@@ -150,7 +150,8 @@ def number(
     """Numbers a block of rows; new names are added to `names`, or to `fresh` if that is given.
 
     With `hash_bits` numbers are hashes of names, and none is added. When there are `most` names,
-    the new ones of a column share the name `prefix*`.
+    the new ones of a column share the name `prefix*`; those of a column without a prefix `n=*`, as
+    in `n=value`. A prefix without a text is always kept.
 
     >>> site = Coded(["a", "b"], np.array([1, 0, 1], np.int32), prefix="site=")
     >>> hour = Coded(["hour=9"], np.array([0, -1, 0], np.int32))

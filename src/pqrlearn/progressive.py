@@ -32,6 +32,8 @@ OnBatch = Callable[[Metrics], None]
 class Pass:
     """The metrics of one pass over the rows.
 
+    The reader has left out `bad_rows`, and counted `replaced` values as column=*.
+
     >>> from pqrlearn import LR, Batch
     >>> rows = Batch.from_rows([([0], [1.0]), ([1], [1.0])] * 500, labels=[1, 0] * 500)
     >>> result = learn(LR(), [rows])
@@ -43,6 +45,8 @@ class Pass:
     seconds: float
     figures: dict[str, float]
     refused: list[RefusedRow]
+    bad_rows: int = 0
+    replaced: int = 0
 
     @property
     def loss(self) -> float:

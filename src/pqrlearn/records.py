@@ -17,7 +17,7 @@ from pqrlearn.names import Coded, Names
 from pqrlearn.quantities import UNIX, number_in, time_in
 from pqrlearn.rows import Batch
 from pqrlearn.schema import MISSING, Column, Schema
-from pqrlearn.values import python_text
+from pqrlearn.values import is_null, python_text
 
 Feature = tuple[str, str, float]
 """What its name begins with, the rest of it, and its value."""
@@ -54,6 +54,7 @@ class Records:
         for column, make in self._columns:
             before = len(found)
             value = row.get(column.name)
+            value = None if is_null(value) else value
             if value is not None:
                 try:
                     found += make(column, value)
@@ -119,7 +120,7 @@ class Records:
         if abs(scaled) > LARGEST:
             raise DataError(f"{value!r} is too large for a 32-bit float")
         if scaled != 0:
-            yield "", column.name, scaled
+            yield column.name, "", scaled
 
     def _bins(self, column: Column, value: Any) -> Features:
         number = self._real(value)

@@ -235,6 +235,8 @@ class Schema:
             raise HyperError("header is true or false, and nulls are texts")
         _check_whole("hash_bits", self.hash_bits, 1, 32)
         _check_whole("max_features", self.max_features, 1, 2**32)
+        if self.hash_bits is not None and self.max_features is not None:
+            raise HyperError("hash_bits and max_features exclude each other: hashes have no names")
 
     def __repr__(self) -> str:
         shown = [f"{column.name}: {column.kind}" for column in self.columns[:_SHOWN_COLUMNS]]

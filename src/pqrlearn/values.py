@@ -275,7 +275,7 @@ def python_text(value: Any) -> str | None:
     ('1', 'true', '007', None)
     """
     value = value.item() if isinstance(value, np.generic) else value
-    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
+    if is_null(value) or value == "" or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, str):
         whole = value.endswith(".0") and re.fullmatch(_WHOLE, value)
@@ -293,6 +293,11 @@ def python_text(value: Any) -> str | None:
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     raise DataError(f"a value of type {type(value).__name__} cannot be a category")
+
+
+def is_null(value: Any) -> bool:
+    """None, and what pandas has in its place: NA and NaT, which cannot be compared."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def ways(kind: Any) -> str:

@@ -36,6 +36,8 @@ COMMANDS = {
 WAYS_OUT = {
     "bad row": "--on-bad-row skip skips such rows",
     "unfit label": "--loss squared accepts any number",
+    "text label": "--positive says which counts as 1",
+    "encoding": "--encoding names another, such as latin-1",
     "missing data": "pqr data get {} downloads it or says how",
     "not a separation": "pqr separate writes one",
     "no label": "give --label NAME",
@@ -48,6 +50,8 @@ _OPTION = re.compile(r"\{(\w+)\}")  # in the template of a SettingsConflict
 _OPTIONS = {
     "bad row": "on_bad_row",
     "unfit label": "loss",
+    "text label": "positive",
+    "encoding": "encoding",
     "no label": "label",
     "no header": "columns",
     "other columns": "other_columns",

@@ -42,7 +42,9 @@ def evaluate(
     show.note_bad_rows(skipped, [*inputs.first_bad, *refused])
     if as_json:
         figures = {**finite(result.figures), "seconds": result.seconds}
-        show.print_json({"model": learner.kind, **figures, "bad_rows": skipped})
+        counts = {"bad_rows": skipped, "replaced_values": inputs.replaced}
+        show.print_json({"model": learner.kind, **figures, **counts})
     else:
-        cells = [("rows", f"{result.rows:,}"), *show.figure_cells(result)]
+        replaced = show.replaced_cells(learner.schema, inputs.replaced)
+        cells = [("rows", f"{result.rows:,}"), *show.figure_cells(result), *replaced]
         show.table("", ["", ""], cells, text_columns=2)

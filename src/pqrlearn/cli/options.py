@@ -210,7 +210,8 @@ _TEXT_OPTIONS = [
         "--format",
         type=Choice(FORMATS),
         metavar="NAME",
-        help=f"{', '.join(FORMATS)}. Default: told by the end of the name, or by the first bytes.",
+        help=f"One of {', '.join(FORMATS)}. Default: told by the end of the name, or by the "
+        "first bytes.",
     ),
     click.option(
         "--columns", metavar="NAME,...", help="The columns of text without a first line of names."

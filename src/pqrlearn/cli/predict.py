@@ -33,7 +33,7 @@ Write = Callable[[Sequence[Any] | None, FloatArray], None]
     "shown",
     type=words.Choice(SHOWN),
     metavar="WHAT",
-    help="probability, margin or label. Default: click probability, rating, or mean count.",
+    help="Print probability, margin or label. Default: click probability, rating, or mean count.",
 )
 @options.output("Write to FILE instead of stdout (-), atomically.")
 @click.option(
@@ -42,7 +42,7 @@ Write = Callable[[Sequence[Any] | None, FloatArray], None]
     type=words.Choice(FORMS),
     metavar="FORM",
     default="lines",
-    help="lines (one prediction per line, the default), csv or jsonl.",
+    help="Print lines (one prediction per line, the default), csv or jsonl.",
 )
 @click.option(
     "--id",

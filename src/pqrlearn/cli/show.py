@@ -39,12 +39,24 @@ def note_bad_rows(count: int, first: Sequence[RowError]) -> None:
 
 def schema(of: Schema, loss: str) -> None:
     """What the columns of a table are taken for, on stderr; those that are ignored too."""
-    shown = of.columns[:_SHOWN_COLUMNS]
-    rows = [(column.name, column.kind, of.notes.get(column.name, "")) for column in shown]
+    shown, rest = of.columns[:_SHOWN_COLUMNS], of.columns[_SHOWN_COLUMNS:]
+    rows = [(_short(c.name, 24), c.kind, _short(of.notes.get(c.name, ""), 42)) for c in shown]
     title = f"pqr: columns, for {loss} loss (pqr schema writes them to a file to edit):"
     table(title, ["column", "is", "because"], rows, text_columns=3, file=sys.stderr)
-    if len(of.columns) > len(shown):
-        print(f"and {len(of.columns) - len(shown):,} more", file=sys.stderr)
+    if rest:
+        ignored = [_short(c.name, 24) for c in rest if c.kind == "ignored"]
+        names = f"; ignored: {', '.join(ignored)}" if ignored else ""
+        print(f"and {len(rest):,} more{printable(names)}", file=sys.stderr)
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def replaced_cells(of: Schema | None, replaced: int) -> list[tuple[str, str]]:
+    """How many values found no room in a bounded dictionary."""
+    bounded = of is not None and of.max_features is not None
+    return [("values counted as column=*", f"{replaced:,}")] if bounded else []
 
 
 def table(

@@ -172,6 +172,7 @@ def _figures(result: TrainResult) -> dict[str, Any]:
             "seconds": first.seconds,
             "rows_per_second": first.rows_per_second,
             "bad_rows": result.bad_rows,
+            "replaced_values": result.replaced,
         }
     if result.held_out is not None:
         figures["held_out"] = finite(result.held_out.figures)
@@ -204,6 +205,7 @@ def _cells(result: TrainResult, first: Pass) -> list[tuple[str, str]]:
             for number, other in later
             for name, cell in show.figure_cells(other)[:1]
         ),
+        *show.replaced_cells(learner.schema, result.replaced),
         ("non-zero weights", f"{sum(nonzeros.values()):,}"),
         *((f"  {block}", f"{count:,}") for block, count in nonzeros.items()),
         ("peak memory", show.megabytes(peak_memory())),

@@ -80,8 +80,7 @@ class ParquetReader(_ArrowReader):
         import pyarrow.parquet as pq
 
         if not is_file(self.path):
-            kind = "is not a file" if self.path != "-" else "cannot be read from a stream"
-            raise DataError(f"{self.name}: Parquet {kind}")
+            raise DataError(f"{self.name}: Parquet needs a plain file: its contents are at its end")
         try:
             fields = pq.read_schema(self.path)
             texts = [field.name for field in fields if is_text(field.type)]
@@ -116,6 +115,7 @@ class ParquetReader(_ArrowReader):
         size = min(GROUP_ROWS, end)
         options = {"batch_size": size, "row_groups": [group], "columns": columns}
         for batch in file.iter_batches(**options):
+            batch.validate(full=True)  # damaged pages give codes without texts, and foreign bytes
             first, last = max(begin, at), min(end, at + batch.num_rows)
             if first < last:
                 yield from self._cut(group, batch.slice(first - at, last - first), first)

@@ -32,8 +32,9 @@ class Reader(ABC):
     """One input as a stream of Batches, in bounded memory.
 
     With `on_bad_row="skip"` bad rows are counted in `bad_rows`, the first few are described in
-    `first_bad`, and all are written to `keep_bad`, if given. These attributes and `rows` refer to
-    the last call of `batches`, so far.
+    `first_bad`, and all are written to `keep_bad`, if given. Of a schema that bounds the names,
+    `replaced` values count as column=*. These attributes and `rows` refer to the last call of
+    `batches`, so far.
     """
 
     named: ClassVar[bool] = False
@@ -83,6 +84,7 @@ class Reader(ABC):
         self.names = names
         self.rows: int = 0
         self.bad_rows: int = 0
+        self.replaced: int = 0
         self._ahead = 0
         self.first_bad: list[RowError] = []
 

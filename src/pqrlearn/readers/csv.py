@@ -16,7 +16,12 @@ import numpy as np
 
 from pqrlearn.errors import DataError, RowError
 from pqrlearn.readers.prefetch import prefetch
-from pqrlearn.readers.source import estimated_lines, is_plain_file, lines_between
+from pqrlearn.readers.source import (
+    MAX_LINE_BYTES,
+    estimated_lines,
+    is_plain_file,
+    lines_between,
+)
 from pqrlearn.readers.tables import Piece, TableReader
 from pqrlearn.schema import first_twice
 
@@ -24,9 +29,13 @@ CHUNK_BYTES: Final = 1 << 23
 PARSE_BYTES: Final = 1 << 22  # of a chunk, on one thread
 DELIMITERS: Final = ",\t;|"
 _MARK = b"\xef\xbb\xbf"
+_MARKS = '",;|\t\r\n'
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _QUOTED = re.compile(r'"[^"]*"')
 _HEAD_BYTES = 1 << 20
+_FOREIGN = "is not UTF-8 text"
+_NEWLINE = ord("\n")
+_END = "\x00end of file\x00"
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,11 @@ class _Layout:
     @property
     def width(self) -> int:
         return len(self.names)
+
+    @property
+    def last_row(self) -> bytes:
+        """A row behind the last one: it is found again unless a quote is open before it."""
+        return f"\n{self.delimiter.join([_END] * self.width)}\n".encode()
 
 
 @dataclass(frozen=True)
@@ -91,6 +105,8 @@ class CsvReader(TableReader):
         """Parsed ahead of the rows that are being read, and so without noting anything."""
         layout, line = self._known_layout, 1
         for _, chunk in chunks:
+            if len(chunk) > MAX_LINE_BYTES and chunk[-1] != _NEWLINE:
+                raise DataError(f"{self.name}: a line is longer than 64 MiB")
             text = self._in_utf8(bytes(chunk), line)
             if layout is None:
                 layout = self._layout(text)
@@ -112,32 +128,36 @@ class CsvReader(TableReader):
         """The rows of a text whose lines are all good."""
         import pyarrow as pa
 
-        bad: list[Any] = []
         with suppress(pa.ArrowInvalid, UnicodeDecodeError):
             check_text(text)
-            table = _parsed(text, layout, self.wanted(layout.names), bad)
-            if not bad and table.num_rows == count:
+            table = _parsed(text, layout, self.wanted(layout.names))
+            if table.num_rows == count:
                 return table
         return None
 
     def _in_utf8(self, text: bytes, line: int) -> bytes:
         if line == 1 and text[:2] in _WIDE_MARKS:
             raise DataError(f"{self.name}: UTF-16 text; convert it to UTF-8 first, as iconv does")
-        if self.table.encoding.lower() in ("utf-8", "utf8"):
+        encoding = self.table.encoding
+        if encoding.lower() in ("utf-8", "utf8"):
             return text
         try:
-            return text.decode(self.table.encoding).encode()
+            if _MARKS.encode(encoding) != _MARKS.encode():  # lines are cut before they are decoded
+                raise DataError(f"{self.name}: {encoding} text; convert it to UTF-8 first")
+            return text.decode(encoding).encode()
         except (UnicodeDecodeError, LookupError) as error:
             raise DataError(f"{self.name}: from line {line} on: {error}") from None
 
     # -- the first line ----------------------------------------------------------
 
     def _layout(self, text: bytes) -> _Layout:
-        end = text.find(b"\n") + 1 or len(text)
         begin = len(_MARK) if text.startswith(_MARK) else 0
+        end = _row_end(text, begin)
         first = text[begin:end].decode(errors="replace").rstrip("\r\n")
+        if "\r" in first and b"\n" not in text:
+            raise DataError(f"{self.name}: lines end in CR alone; convert it first, as tr does")
         delimiter = self.table.delimiter or _delimiter_of(first)
-        cells = next(csv.reader([first], delimiter=delimiter), [])
+        cells = next(csv.reader(first.splitlines(keepends=True), delimiter=delimiter), [])
         names = self._names_given(len(cells))
         if names is not None:
             return _Layout(delimiter, names, begin)
@@ -199,17 +219,16 @@ class CsvReader(TableReader):
                 continue
             if message := _wrong(row, layout):
                 error = self._bad_row(message, name, at)
-                self._note_error(error)
+                error.case = ("encoding",) if message.endswith(_FOREIGN) else error.case
+                self._note_error(error, row)
                 self._pieces_rows += 1
                 if not self._skip:
                     break
-                if self.keep_bad is not None:
-                    self.keep_bad.write(row + b"\n")
             else:
                 good.append(row)
                 places.append(at)
         if good:
-            table = _parsed(b"\n".join(good), layout, self.wanted(layout.names), [])
+            table = _parsed(b"\n".join(good), layout, self.wanted(layout.names))
             yield from _cut(table, np.array(places), name, _raw_lines(text, line))
         if error is not None and not self._skip:
             raise error
@@ -223,13 +242,14 @@ class CsvReader(TableReader):
         """
         import pyarrow as pa
 
-        bad: list[Any] = []
         if text.count(b'"') % 2:
             return None
         with suppress(pa.ArrowInvalid, UnicodeDecodeError):
             check_text(text)
-            table = _parsed(text, layout, self.wanted(layout.names), bad, quoted=True)
-            return None if bad else table
+            wanted = self.wanted(layout.names)
+            table = _parsed(text + layout.last_row, layout, wanted, quoted=True)
+            if table.column(0)[-1].as_py() == _END:
+                return table.slice(0, table.num_rows - 1)
         return None
 
     def _quoted(self, name: str, text: bytes, chunks: Any, layout: _Layout) -> Iterator[Piece]:
@@ -238,13 +258,14 @@ class CsvReader(TableReader):
         from pyarrow.csv import open_csv
 
         bad: list[Any] = []
-        file = pa.PythonFile(_Joined(text, chunks, self._in_utf8), mode="r")
+        last = layout.last_row if self._stop is None else b""  # a part may end within quotes
+        file = pa.PythonFile(_Joined(text, chunks, self._in_utf8, last), mode="r")
         options = _options(layout, self.wanted(layout.names), bad, quoted=True)
         source, row, noted = f"{name}:row", self._pieces_rows + 1, 0
         before = self._pieces_rows
         try:
             check_text(text)
-            for batch in open_csv(file, *options):
+            for batch in _before(last, open_csv(file, *options)):
                 wrong = [before + one.number for one in bad]
                 rows = np.arange(row, row + batch.num_rows + len(wrong))
                 rows = np.setdiff1d(rows, wrong)[: batch.num_rows]
@@ -256,21 +277,24 @@ class CsvReader(TableReader):
                     yield Piece(batch.slice(0, stop), rows[:stop], source)
                 noted = self._note_cells(bad, noted, source, before)
             self._note_cells(bad, noted, source, before)
+        except _OpenQuote:
+            message = "a quote is not closed before the file ends"
+            raise DataError(f"{source}:{row} or later: {message}") from None
         except pa.ArrowInvalid as error:
             raise DataError(f"{source}:{row} or later: {error}") from None
         except UnicodeDecodeError as error:
-            raise DataError(f"{source}:{row} or later: {not_utf8(error)}") from None
+            located = DataError(f"{source}:{row} or later: {not_utf8(error)}")
+            located.case = ("encoding",)
+            raise located from None
 
     def _note_cells(self, bad: list[Any], noted: int, source: str, before: int) -> int:
         for one in bad[noted:]:
             found, expected = one.actual_columns, one.expected_columns
             message = f"expected {expected} cells, found {found}"
             error = self._bad_row(message, source, before + one.number)
-            self._note_error(error)
+            self._note_error(error, one.text.encode())
             if not self._skip:
                 raise error
-            if self.keep_bad is not None:
-                self.keep_bad.write(one.text.encode() + b"\n")
         return len(bad)
 
     # -- parts -------------------------------------------------------------------
@@ -298,6 +322,14 @@ class CsvReader(TableReader):
         part = copy(self)
         part._start, part._stop = start, stop
         return part
+
+
+def _row_end(text: bytes, begin: int) -> int:
+    """Behind the first line end that is not in quotes."""
+    end = text.find(b"\n", begin)
+    while end >= 0 and text.count(b'"', begin, end) % 2:
+        end = text.find(b"\n", end + 1)
+    return end + 1 or len(text)
 
 
 def _delimiter_of(line: str) -> str:
@@ -329,21 +361,28 @@ def check_text(text: bytes) -> None:
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:
-    return f"byte 0x{error.object[error.start]:02x} is not UTF-8 text"
+    return f"byte 0x{error.object[error.start]:02x} {_FOREIGN}"
 
 
-def _options(layout: _Layout, wanted: list[str], bad: list[Any], *, quoted: bool) -> list[Any]:
+def _options(
+    layout: _Layout, wanted: list[str], bad: list[Any] | None, *, quoted: bool
+) -> list[Any]:
+    """Bad rows are put into a list, if there is one; otherwise the first is an error."""
     import pyarrow as pa
     from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions
 
     def note(row: Any) -> str:
+        assert bad is not None
         bad.append(row)
         return "skip"
 
     # Only rows that are read one after the other are numbered.
     read = ReadOptions(column_names=layout.names, block_size=PARSE_BYTES, use_threads=not quoted)
     parse = ParseOptions(
-        delimiter=layout.delimiter, newlines_in_values=quoted, invalid_row_handler=note
+        delimiter=layout.delimiter,
+        newlines_in_values=quoted,
+        # Threads of pyarrow call it and let it go, perhaps only when Python has ended, and abort.
+        invalid_row_handler=None if bad is None else note,
     )
     convert = ConvertOptions(
         column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted, null_values=[]
@@ -351,13 +390,12 @@ def _options(layout: _Layout, wanted: list[str], bad: list[Any], *, quoted: bool
     return [read, parse, convert]
 
 
-def _parsed(
-    text: bytes, layout: _Layout, wanted: list[str], bad: list[Any], *, quoted: bool = False
-) -> Any:
+def _parsed(text: bytes, layout: _Layout, wanted: list[str], *, quoted: bool = False) -> Any:
+    """The rows of a text; pyarrow.ArrowInvalid if one is bad."""
     import pyarrow as pa
     from pyarrow.csv import read_csv
 
-    options = _options(layout, wanted, bad, quoted=quoted)
+    options = _options(layout, wanted, None, quoted=quoted)
     return read_csv(pa.BufferReader(text), *options)
 
 
@@ -381,11 +419,29 @@ def _raw_lines(text: bytes, first: int) -> Any:
     return raw
 
 
-class _Joined(io.RawIOBase):
-    """Some bytes, then chunks, as one file."""
+class _OpenQuote(Exception):
+    """The last row goes on to the end of the file."""
 
-    def __init__(self, text: bytes, chunks: Any, decode: Any) -> None:
+
+def _before(last: bytes, batches: Iterator[Any]) -> Iterator[Any]:
+    """All rows before the `last` one, if there is one, without a row whose quote is open."""
+    held = None
+    for batch in filter(len, batches):
+        if held is not None:
+            yield held
+        held = batch
+    if held is not None:
+        yield held.slice(0, len(held) - bool(last))
+    if last and (held is None or held.column(0)[-1].as_py() != _END):
+        raise _OpenQuote
+
+
+class _Joined(io.RawIOBase):
+    """Some bytes, then chunks, then a last row, as one file."""
+
+    def __init__(self, text: bytes, chunks: Any, decode: Any, last: bytes) -> None:
         self._ready, self._chunks, self._decode = memoryview(text), chunks, decode
+        self._last = last
 
     def readable(self) -> bool:
         return True
@@ -394,9 +450,12 @@ class _Joined(io.RawIOBase):
         while not self._ready:
             chunk = next(self._chunks, None)
             if chunk is None:
-                return 0
-            text = self._decode(bytes(chunk[1]), 2)
-            check_text(text)
+                text, self._last = self._last, b""
+                if not text:
+                    return 0
+            else:
+                text = self._decode(bytes(chunk[1]), 2)
+                check_text(text)
             self._ready = memoryview(text)
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]

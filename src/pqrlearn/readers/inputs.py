@@ -150,6 +150,11 @@ class Inputs:
         return sum(reader.bad_rows for reader in self._begun)
 
     @property
+    def replaced(self) -> int:
+        """How many values the current pass has counted as column=*, for want of room for names."""
+        return sum(reader.replaced for reader in self._begun)
+
+    @property
     def first_bad(self) -> list[RowError]:
         return [error for reader in self._begun for error in reader.first_bad]
 

@@ -11,12 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from pqrlearn.arrow import flattened
-from pqrlearn.errors import DataError, RowError
+from pqrlearn.arrow import array_of, flattened
+from pqrlearn.errors import RowError
 from pqrlearn.frames import BATCH_ROWS
 from pqrlearn.readers.source import estimated_lines, is_plain_file, lines_between
 from pqrlearn.readers.tables import Piece, TableReader
-from pqrlearn.values import python_text
 
 CHUNK_BYTES: Final = 1 << 22
 
@@ -70,11 +69,9 @@ class JsonLinesReader(TableReader):
             found = _object_in(line)
             if isinstance(found, str):
                 error = self._bad_row(found, name, at)
-                self._note_error(error)
+                self._note_error(error, line)
                 if not self._skip:
                     break
-                if self.keep_bad is not None:
-                    self.keep_bad.write(line + b"\n")
             else:
                 rows.append(found)
                 places.append(at)
@@ -143,7 +140,8 @@ def _object_in(line: bytes) -> dict[str, Any] | str:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        return f"not JSON: {error}"
+        array = line.lstrip().startswith(b"[")
+        return f"not JSON: {'expected an object per line, not an array' if array else error}"
     if not isinstance(found, dict):
         return f"expected an object, found {type(found).__name__}"
     fields = list(_fields(found, ""))
@@ -165,25 +163,4 @@ def _table(rows: list[dict[str, Any]]) -> Any:
     import pyarrow as pa
 
     names = dict.fromkeys(name for row in rows for name in row)
-    return pa.table({name: _column([row.get(name) for row in rows]) for name in names})
-
-
-def _column(values: list[Any]) -> Any:
-    """An array of them; of several types, of their texts."""
-    import pyarrow as pa
-
-    try:
-        return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, OverflowError):
-        pass
-    if any(isinstance(value, list) for value in values):
-        lists = [v if isinstance(v, list) else [] if v is None else [v] for v in values]
-        return pa.array([[_text(value) for value in one] for one in lists], pa.list_(pa.string()))
-    return pa.array([_text(value) for value in values], pa.string())
-
-
-def _text(value: Any) -> str | None:
-    try:
-        return python_text(value)
-    except DataError:
-        return json.dumps(value)
+    return pa.table({name: array_of([row.get(name) for row in rows]) for name in names})

@@ -5,14 +5,14 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 import numpy.typing as npt
 
 from pqrlearn.errors import DataError, HyperError
-from pqrlearn.frames import is_frame
+from pqrlearn.frames import inputs_of, is_frame
 from pqrlearn.guess import Choices, guess
 from pqrlearn.loss import LossName
 from pqrlearn.readers.arrow import (
@@ -64,6 +64,7 @@ def open_reader(
     path: AnyPath,
     *,
     format: str | None = None,
+    fallback: str = "libsvm",
     loss: str | None = None,
     on_bad_row: str = "stop",
     keep_bad: BadRowFile | None = None,
@@ -71,37 +72,40 @@ def open_reader(
 ) -> Reader:
     """A file, or stdin when `path` is "-".
 
-    Its format is given, or told by the end of its name or by its first bytes. Labels must fit the
-    `loss`, if one is given, and come as it keeps them.
+    Its format is given, or told by the end of its name or by its first bytes, or else the
+    `fallback`. Labels must fit the `loss`, if one is given, and come as it keeps them.
     """
     if format is not None and format not in FORMATS:
         raise HyperError(f"format={format!r} must be one of {', '.join(FORMATS)}")
-    kind: Any = FORMATS[format or format_of(path)]
+    known = format or format_of(path, fallback)
+    kind: Any = FORMATS[known]
     options: dict[str, Any] = {"loss": loss, "on_bad_row": on_bad_row, "keep_bad": keep_bad}
+    if known == "tsv" and table.delimiter is None:
+        table = replace(table, delimiter="\t")
     if issubclass(kind, TableReader | VwReader):
         options["table"] = table
     if not issubclass(kind, TableReader) and table.schema and table.schema.columns:
-        raise HyperError(f"{os.fspath(path)}: schemas belong to tables; this format has none")
+        raise HyperError(f"{os.fspath(path)}: schemas belong to tables, and {known} has no columns")
     if not issubclass(kind, TableReader) and table.carried is not None:
         raise HyperError(f"{os.fspath(path)}: no column {table.carried!r}: this format has none")
     reader: Reader = kind(path, **options)
     return reader
 
 
-def format_of(path: AnyPath) -> str:
-    """By the end of the name, or else by the first bytes; libsvm when neither tells."""
+def format_of(path: AnyPath, fallback: str = "libsvm") -> str:
+    """By the end of the name, or else by the first bytes; the fallback when neither tells."""
     ending = Path(path)
     if ending.suffix.lower() in _COMPRESSED:
         ending = ending.with_suffix("")
     if known := _EXTENSIONS.get(ending.suffix.lower()):
         return known
     if not is_file(path):  # a pipe must not be opened twice: its writer would see it close
-        return "libsvm"
+        return fallback
     try:
         with open(path, "rb") as file:
             head = file.read(_HEAD_BYTES)
     except OSError:  # reported when it is read
-        return "libsvm"
+        return fallback
     for format, magic in (
         ("parquet", PARQUET_MAGIC),
         ("arrow", ARROW_MAGIC),
@@ -109,7 +113,7 @@ def format_of(path: AnyPath) -> str:
     ):
         if head.startswith(magic):
             return format
-    return "cache" if looks_like_a_cache(head) else "libsvm"
+    return "cache" if looks_like_a_cache(head) else fallback
 
 
 def open_readers(paths: Iterable[Any], **options: Any) -> list[Reader]:
@@ -117,7 +121,7 @@ def open_readers(paths: Iterable[Any], **options: Any) -> list[Reader]:
     readers: list[Reader] = []
     for path in paths:
         if is_frame(path):
-            kept = {key: value for key, value in options.items() if key != "format"}
+            kept = {key: options[key] for key in options if key not in ("format", "fallback")}
             readers.append(FrameReader(path, **kept))
             continue
         for found, root in _found(path):
@@ -176,14 +180,31 @@ class Reading:
             own["schema"] = Schema.of(own["schema"])
         if isinstance(columns := own.get("columns", ()), str):
             own["columns"] = tuple(columns.split(","))
+        if "delimiter" in own:
+            own["delimiter"] = _delimiter(own["delimiter"])
         if foreign := [key for key in known if key not in Choices.__dataclass_fields__]:
             raise HyperError(f"{foreign[0]}: reading has no such option")
         return Reading(**{"choices": Choices(**known), **own})
+
+    @property
+    def fallback(self) -> str:
+        """The format of inputs that do not tell it: columns are those of a table, so of CSV."""
+        known = self.schema is not None and self.schema.columns
+        said = known or self.columns or self.delimiter or self.choices.of_columns
+        return "csv" if said else "libsvm"
 
     def table(self, *, labelled: bool) -> TableOptions:
         text: dict[str, Any] = {"columns": tuple(self.columns), "delimiter": self.delimiter}
         text |= {"encoding": self.encoding, "carried": self.carried}
         return TableOptions(self.schema, labelled, self.accept, **text)
+
+
+def _delimiter(given: Any) -> str:
+    """A character; the tab may be written \\t, as shells have no easy way to type it."""
+    found = "\t" if given == "\\t" else given
+    if not isinstance(found, str) or len(found) != 1 or found in '"\r\n' or not found.isascii():
+        raise HyperError(f"delimiter={given!r} must be one ASCII character, and no quote")
+    return found
 
 
 def read(
@@ -220,10 +241,8 @@ def read(
     ...     [batch.labels.tolist() for batch in rows], rows.bad_rows, rows.names.name(1)
     ([[1.0, 0.0]], 1, 'site=sport')
     """
-    one = isinstance(paths, str | os.PathLike) or is_frame(paths)
-    given: list[Any] = [paths] if one else list(cast("Iterable[Any]", paths))
     how = Reading.of(schema=schema, format=format, **reading)
-    return read_inputs(given, how, loss=loss, on_bad_row=on_bad_row, labelled=labelled)
+    return read_inputs(inputs_of(paths), how, loss=loss, on_bad_row=on_bad_row, labelled=labelled)
 
 
 def read_inputs(
@@ -235,24 +254,28 @@ def read_inputs(
     labelled: bool = True,
 ) -> Inputs:
     """`read` with its options in one piece."""
-    options: dict[str, Any] = {"format": reading.format, "loss": loss, "on_bad_row": on_bad_row}
+    options: dict[str, Any] = {"format": reading.format, "fallback": reading.fallback}
+    options |= {"loss": loss, "on_bad_row": on_bad_row}
     readers = open_readers(inputs, table=reading.table(labelled=labelled), **options)
     tables = [reader for reader in readers if isinstance(reader, TableReader)]
     choices = reading.choices
-    if tables and reading.schema is None:
-        _guess(tables, choices)
-    elif not tables and {*choices.given} <= {"hash_bits", "max_features"}:
-        _limit(readers, choices)
+    if tables and (reading.schema is None or choices.given):
+        _guess(tables, choices, reading.schema)
+    elif choices.of_columns:
+        paths = ", ".join(reader.path for reader in readers)
+        raise HyperError(
+            f"{', '.join(choices.of_columns)}: only tables have columns, and {paths} is none; say "
+            "its format if it is one"
+        )
     elif choices.given:
-        what = "the schema says" if tables else "the format says"
-        raise HyperError(f"{', '.join(choices.given)}: not needed, {what} what columns are")
+        _limit(readers, choices)
+    if labelled and tables and tables[0].schema is not None and tables[0].schema.label is None:
+        raise _no_label(f"{tables[0].name}: the schema has no label")
     return Inputs(readers)
 
 
 def _limit(readers: list[Reader], choices: Choices) -> None:
     """Bounds the names of formats that have names but no columns."""
-    if not choices.given:
-        return
     if not all(isinstance(reader, VwReader) for reader in readers):
         raise HyperError(f"{', '.join(choices.given)}: this format has no names for features")
     schema = Schema((), hash_bits=choices.hash_bits, max_features=choices.max_features)
@@ -261,18 +284,24 @@ def _limit(readers: list[Reader], choices: Choices) -> None:
             reader.use(schema)
 
 
-def _guess(tables: list[TableReader], choices: Choices) -> None:
-    """Guesses the schema of the first table, for all of them."""
+def _guess(tables: list[TableReader], choices: Choices, known: Schema | None) -> None:
+    """Guesses the schema of the first table, for all of them; what is known of it is kept."""
     first = tables[0]
     sample = first.sample()
-    if choices.label is None and first.table.labelled:
+    if choices.label is None and known is None and first.table.labelled:
         names = ", ".join(map(repr, sample.schema.names[:20]))
-        error = DataError(f"{first.name}: which column is the label? There are {names}")
-        error.case = ("no label",)
-        raise error
+        raise _no_label(f"{first.name}: which column is the label? There are {names}")
     try:
-        schema = guess(sample, choices, typed=first.typed, header=first.header)
+        schema = guess(sample, choices, typed=first.typed, header=first.header, known=known)
     except DataError as error:
-        raise DataError(f"{first.name}: {error}") from None
+        located = DataError(f"{first.name}: {error}")
+        located.case = error.case
+        raise located from None
     for reader in tables:
         reader.use(schema)
+
+
+def _no_label(message: str) -> DataError:
+    error = DataError(message)
+    error.case = ("no label",)
+    return error

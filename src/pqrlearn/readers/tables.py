@@ -91,7 +91,8 @@ class TableReader(Reader):
         self._loss = loss_named(loss or ANY_NUMBER)
         self._held: list[Piece] = []
         self._rest: Generator[Piece, None, None] | None = None
-        self._used_up = False
+        self._early: list[tuple[int, RowError, bytes]] = []  # bad rows of the sample, by piece
+        self._sampling = self._used_up = False
         self._reading: Source | None = None
 
     @property
@@ -111,17 +112,24 @@ class TableReader(Reader):
 
     def sample(self) -> Any:
         """The first rows as an Arrow table; held in memory, the next pass begins with them."""
-        rows = sum(len(piece.lines) for piece in self._held)
-        size = 0
-        self._rest = self._rest or self._pieces()
-        for piece in self._rest if not self._held else ():
+        if not self._held:
+            self._rest = self._rest or self._pieces()
+            self._sampling = True
+            try:
+                self._hold(self._rest)
+            finally:
+                self._sampling = False
+        if not self._held:
+            raise DataError(f"{self.name}: no rows")
+        return joined([piece.table for piece in self._held]).slice(0, SAMPLE_ROWS)
+
+    def _hold(self, pieces: Iterator[Piece]) -> None:
+        rows = size = 0
+        for piece in pieces:
             self._held.append(piece)
             rows, size = rows + len(piece.lines), size + piece.table.nbytes
             if rows >= SAMPLE_ROWS or size >= SAMPLE_BYTES:
-                break
-        if not rows:
-            raise DataError(f"{self.name}: no rows")
-        return joined([piece.table for piece in self._held]).slice(0, SAMPLE_ROWS)
+                return
 
     @abstractmethod
     def _pieces(self) -> Generator[Piece, None, None]:
@@ -139,9 +147,15 @@ class TableReader(Reader):
         encoder = self._encoder()
         rest, self._rest = self._rest or self._pieces(), None
         held, self._held = self._held[::-1], []
+        early, self._early = self._early[::-1], []
+        done = 0
         try:
-            while held:  # each is let go once it has been handed out
-                yield from self._batches(encoder, held.pop())
+            while held or early:  # each is let go once it has been handed out
+                while early and early[-1][0] == done:
+                    self._note_error(*early.pop()[1:])
+                if held:
+                    yield from self._batches(encoder, held.pop())
+                done += 1
             for piece in rest:
                 yield from self._batches(encoder, piece)
         finally:
@@ -167,6 +181,7 @@ class TableReader(Reader):
                 return
             where: Any = {"lines": piece.lines, "source": piece.source}
             batch = encoder.numbered(columns, labels, weights, self.names, **where)
+            self.replaced = encoder.replaced
             yield batch if self.table.carried is None else self._tagged(batch, piece)
         except RowError:
             raise
@@ -200,11 +215,15 @@ class TableReader(Reader):
         for one in bad:
             line = int(piece.lines[one.row])
             error = self._bad_row(one.message, piece.source, line, unfit=one.unfit)
-            if self.keep_bad is not None:
-                self.keep_bad.write(piece.row_as_bytes(one.row) + b"\n")
-            self._note_error(error)
+            self._note_error(error, b"" if self.keep_bad is None else piece.row_as_bytes(one.row))
 
-    def _note_error(self, error: RowError) -> None:
+    def _note_error(self, error: RowError, row: bytes) -> None:
+        """Counts and keeps a bad row; one that the sample meets, when the pass gets there."""
+        if self._sampling:
+            self._early.append((len(self._held), error, row))
+            return
+        if self.keep_bad is not None:
+            self.keep_bad.write(row + b"\n")
         self.bad_rows += 1
         if len(self.first_bad) < KEPT_ERRORS:
             self.first_bad.append(error)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from pqrlearn import _core
-from pqrlearn.encoder import batch_of
+from pqrlearn.encoder import labelled_batch, numbered
 from pqrlearn.errors import DataError, RowError
 from pqrlearn.loss import ANY_NUMBER, loss_named
 from pqrlearn.names import Coded, Texts
@@ -84,8 +84,9 @@ class VwReader(Reader):
             features = _only(good, codes, values, first)
             labels = np.where(np.isnan(labels), labels, self._loss.kept(labels))[good]
             column = Coded(Texts(offsets, data), *features)
-            where = {"lines": lines[good], "source": name, "schema": self.schema}
-            yield batch_of([column], self.names, labels, weights[good], **where)
+            rows = numbered([column], len(labels), self.names, self.schema)
+            self.replaced += rows.replaced
+            yield labelled_batch(rows, labels, weights[good], lines[good], name)
         if errors and not self._skip:
             raise errors[0]
 

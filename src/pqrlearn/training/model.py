@@ -15,6 +15,7 @@ from pqrlearn.guess import Choices
 from pqrlearn.learners import PQR, Learner, Mixture, load, make, settings_of
 from pqrlearn.loss import LossName, check_loss
 from pqrlearn.readers import AnyPath, Inputs, Reader, Reading, at_most, read_inputs, read_names
+from pqrlearn.schema import Schema
 from pqrlearn.separation import Counts, Separation, name_tensors
 from pqrlearn.training.config import TrainConfig
 from pqrlearn.training.holdout import HoldOut
@@ -64,12 +65,26 @@ def _resumed(config: TrainConfig, learner: Learner) -> Reading:
         return reading
     if reading.schema not in (None, schema):
         raise SettingsConflict("{schema} contradicts {resume}: the model has another one")
-    known = {"label": schema.label, "weight": schema.weight}
-    for name in reading.choices.given:
-        column = known.get(name)
-        if column is None or column.name != getattr(reading.choices, name):
-            raise SettingsConflict(f"{{{name}}} contradicts {{resume}}: the model has a schema")
+    _check_repeated(reading.choices, schema)
     return replace(reading, schema=schema, choices=Choices())
+
+
+def _check_repeated(choices: Choices, schema: Schema) -> None:
+    """What is said of columns again must be what the schema of the model says."""
+    for name, (kind, extra) in choices.kinds([column.name for column in schema.columns]).items():
+        column = schema[name]
+        if column.kind != kind or extra not in (None, column.separator, column.format):
+            raise SettingsConflict(f"column {name!r} of the model to {{resume}} is {column.kind}")
+    label = schema.label
+    known: dict[str, Any] = {
+        "positive": None if label is None else label.positive,
+        "nulls": schema.nulls,
+        "hash_bits": schema.hash_bits,
+        "max_features": schema.max_features,
+    }
+    for name, value in known.items():
+        if name in choices.given and getattr(choices, name) != value:
+            raise SettingsConflict(f"{{{name}}} contradicts {{resume}}: the model has {value!r}")
 
 
 def new_learner(

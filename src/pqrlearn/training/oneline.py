@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 import numpy.typing as npt
 
 from pqrlearn.errors import HyperError
-from pqrlearn.frames import is_frame
+from pqrlearn.frames import inputs_of
 from pqrlearn.guess import Choices
 from pqrlearn.hyper import Settings
 from pqrlearn.learners import Learner
@@ -44,9 +45,10 @@ def train(
 
     What the columns are is guessed, given the `label`, or said by a `schema`. `settings` are those
     of the model, and the options of `pqr train`, such as `ignore`, `order` or `on_bad_row`. What
-    the run showed is `learner.run`: its `figures` are those of rows not seen before. A UserWarning
-    says so if one constant prediction would have been better. With `holdout=0.1` the last tenth of
-    the rows is not learned, and `learner.held_out` is what the finished model shows on it.
+    the run showed is `learner.run`: its `figures` are those of rows not seen before, `bad_rows`
+    were skipped, and `replaced` values found no room among `max_features` names. A UserWarning says
+    so if one constant prediction would have been better. With `holdout=0.1` the last tenth of the
+    rows is not learned, and `learner.held_out` is what the finished model shows on it.
 
     >>> import numpy as np
     >>> clicks = np.array([("news", 1), ("sport", 0)] * 100, [("site", "U9"), ("click", "i4")])
@@ -59,10 +61,9 @@ def train(
     options = {key: given.pop(key) for key in list(given) if key in _RUN}
     if foreign := [key for key in given if key not in Settings.__annotations__]:
         raise HyperError(f"{foreign[0]}: neither an option of pqr train nor a setting of a model")
-    one = isinstance(data, str | os.PathLike) or is_frame(data)
     resumed = options.get("resume") is not None
     config = TrainConfig(
-        inputs=(data,) if one else tuple(cast("Sequence[Any]", data)),
+        inputs=tuple(inputs_of(data)),
         reading=Reading.of(**reading),
         model=None if resumed and model == "auto" else model,
         loss=loss,
@@ -70,7 +71,9 @@ def train(
         **{"output": None, **options},
     )
     result = run(config)
-    result.learner.run, result.learner.held_out = result.first, result.held_out
+    result.learner.held_out = result.held_out
     if result.first is not None:
+        bad, replaced = result.bad_rows, result.replaced
+        result.learner.run = replace(result.first, bad_rows=bad, replaced=replaced)
         warn_if_worse(result.first, result.learner)
     return result.learner

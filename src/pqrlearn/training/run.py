@@ -63,6 +63,8 @@ class TrainResult:
     held_out: Pass | None
     bad_rows: int
     first_bad: list[RowError]
+    replaced: int
+    """Values that count as column=*, for want of room for names."""
 
     @property
     def first(self) -> Pass | None:
@@ -97,7 +99,8 @@ def train(config: TrainConfig, monitor: Monitor = SILENT) -> TrainResult:
     refused = next(iter(passes.values())).refused if passes else []
     found = inputs.bad_rows + end.refused
     first_bad = [*inputs.first_bad, *refused]
-    return TrainResult(learner, start, passes, counted, held_out, found, first_bad)
+    replaced = inputs.replaced
+    return TrainResult(learner, start, passes, counted, held_out, found, first_bad, replaced)
 
 
 def _judged(config: TrainConfig, learner: Learner, hold_out: HoldOut | None) -> Pass | None:
