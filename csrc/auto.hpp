@@ -10,20 +10,17 @@
 
 #include "experts.hpp"
 #include "mixture.hpp"
+#include "pages.hpp"
 #include "pairs.hpp"
 #include "rise.hpp"
 #include "row.hpp"
-#include "sequence.hpp"
 #include "table.hpp"
 
 namespace pqr {
 
-constexpr int most_exponent =
-    100;  // of the unit in which a feature's values are taken, as 2^exponent
-
 // A pair starts with a trace of information, so that a slot that was made is never all zeros.
 constexpr float made = 1e-30f;
-inline bool is_made(const PairExperts& slot) { return slot.info[0] > 0.0f; }
+inline bool is_made(const Experts& slot) { return slot.info[0] > 0.0f; }
 
 struct AutoSettings {
   Loss loss;
@@ -33,14 +30,12 @@ struct AutoSettings {
 
 // All features that have been learned, in order, and all pairs, in order of (later, earlier).
 struct AutoState {
-  std::vector<std::uint32_t> features;
-  std::vector<std::uint32_t> counts;
-  std::vector<float> squares;           // mean, of values in units of 2^exponent
-  std::vector<std::uint8_t> exponents;  // plus 128
-  std::vector<float> slots;             // z of the seven experts with features, then I
-  std::vector<float> shared;            // z of four experts, then I, of each
-  std::vector<std::uint32_t> pairs;     // ranks: later << 16 | earlier
-  std::vector<float> pair_slots;
+  std::vector<std::uint32_t> features, counts;
+  std::vector<std::int8_t> exponents;
+  std::vector<FeatureExperts> slots;
+  std::vector<Experts> shared;       // by rank
+  std::vector<std::uint32_t> pairs;  // ranks: later << 16 | earlier
+  std::vector<Experts> pair_slots;
 };
 
 class Auto {
@@ -50,18 +45,27 @@ class Auto {
   // Predicts each row, then learns it. Stops before a row whose label or weight is too large;
   // returns how many rows it has learned.
   std::size_t learn(const Rows& batch, double* margins);
-  // Returns how many rows have a finite margin, from the first one on.
-  std::size_t margin(const Rows& batch, double* margins) const;
+  // Returns how many rows have a finite margin, from the first one on. Also gives the margins of
+  // the experts, side by side, if wanted.
+  std::size_t margin(const Rows& batch, double* margins, double* of_experts = nullptr) const;
 
   AutoState state() const;
-  // False when the parts do not fit together. Nothing has been learned, but `rise` is restored.
-  bool restore(const AutoState& state);
-  // One weight for each feature, rank or pair of ranks of the state, as if the experts were one
-  // linear model: an approximation.
-  enum class Part { linear, shared, pair };
-  std::vector<float> weights(Part part, const AutoState& state) const;
-  double bias_weight() const;
-  std::array<double, experts> expert_margins(const Row& row) const;
+  // The parts fit together. Nothing has been learned, but `rise` is restored.
+  void restore(const AutoState& state);
+
+  // lambda / M^2 of Kalman experts in a row of this size: linear, and of pairs, which is to be
+  // multiplied by s^2 for shared weights.
+  struct Priors {
+    Eight linear;
+    Quad pair;
+    float low_square;
+  };
+  PQR_ALWAYS_INLINE Priors priors(std::size_t size) const {
+    const auto features = static_cast<float>(rise.features_for(size));
+    const auto pairs = static_cast<float>(rise.pairs_for(size));
+    const auto low = static_cast<float>(rise.mean_low);
+    return {kalman8 * (features / linear_tau), kalman4 * (pairs / pair_tau), low * low};
+  }
 
   // The bias of each expert. The first counts clicks (z) and rows (info) for the log loss.
   struct {
@@ -74,7 +78,7 @@ class Auto {
 
   const AutoSettings& settings() const { return settings_; }
   std::size_t pairs() const { return pair_count_; }
-  std::size_t features() const { return slots_.size() - 1; }
+  std::size_t features() const { return known_count_ - 1; }
 
  private:
   // What is known of a feature beside its slot.
@@ -91,100 +95,82 @@ class Auto {
   // What is found of a row ahead of its turn: its features, then which are high, in the order of
   // rise, and the slots of their pairs.
   struct Plan {
-    std::vector<Known> known;                  // nulls for features that are new, or were
-    std::size_t size;                          // how many of its features are high,
-    std::uint32_t end;                         // and from which rank on they count as low
-    std::vector<std::uint32_t> ranks, places;  // which are high, and where in the row
-    std::vector<PairExperts*> pairs;           // (0, 1), (0, 2), (1, 2), ...
-    std::vector<std::uint32_t> found, at, order;
-  };
-  // What a feature starts from in a row: its slot, an initial one though it has a slot, or an
-  // initial one that is to be its own.
-  enum class Start : std::uint8_t { slot, anew, added };
-  struct Feature {
-    float inverse;  // 1 / M
-    std::int8_t exponent;
+    std::vector<Known> known;                     // of number 0 for features that are new, or were
+    std::size_t size;                             // how many of its features are high,
+    std::uint32_t end;                            // and from which rank on they count as low
+    std::vector<std::uint32_t> ranks, places;     // which are high, and where in the row
+    std::vector<Experts*> pairs;                  // (0, 1), (0, 2), (1, 2), ...
+    std::vector<std::uint32_t> found, at, order;  // both before they are sorted; where they go
   };
   struct NewPair {
     std::size_t at;  // among the pairs of the row
     std::uint32_t earlier, later;
-  };
-  // lambda / M^2 of Kalman experts: linear, of pairs, and s^2, which shared weights have besides.
-  struct Priors {
-    Eight linear, pair;
-    float low_square;
+    Experts slot;
   };
   static constexpr std::size_t planned = 8;  // rows whose plans are kept
   // What one row needs, kept from row to row for its memory.
   struct Work {
     Plan plans[planned];
     std::vector<Seen*> seen;
-    std::vector<Start> starts;
-    std::vector<Feature> features;  // unless all x and M are 1
-    Terms<OfFeatures> linear;
-    FeatureExperts scratch;  // of features that have none, or start anew
-    Terms<OfPairs> pairs, shared;
-    Common common_linear, common_pairs;
-    float low_square;         // s^2
+    std::vector<Value> values;           // unless all x and M are 1,
+    std::vector<std::int8_t> exponents;  // as these
+    Terms linear{kalman8};               // slots of number 0 for features that start from them
+    FeatureExperts scratch;              // of features for which there is no room
+    Terms pairs{twice(kalman4)}, shared{twice(kalman4)};
+    Priors priors;
     std::vector<float> sums;  // what the shared weight of each high feature multiplies
     std::vector<NewPair> missing;
-    std::vector<PairExperts> fresh;  // their slots
-    bool ones;                       // every x and M is 1
-    bool dropped;                    // some pair has no slot, and there is no room for one
-    bool anew;                       // some feature does not start from its slot
+    bool ones;     // every x and M is 1
+    bool dropped;  // some pair has no slot, and there is no room for one
+    bool anew;     // some feature starts from the slots of number 0
     double low_sum;
-    double margins[experts], variances[experts], slopes[experts];
+    double margins[experts], variances[experts], bias_variances[experts], slopes[experts];
     Mixture::Mixed mixed;
   };
 
   AutoSettings settings_;
   bool avx2_ = has_avx2();
-  Table<std::uint32_t> numbers_;  // of features, by index: in the order in which they came, from 1;
-  // slot 0 is initial, and stands for features that are new
-  Sequence<FeatureExperts>
-      slots_;            // by number; the expert without features has no part in its slot:
-  Sequence<Seen> seen_;  // z is the mean square of the feature's values there
-  PairTable<PairExperts> pairs_{Rise::most, 0, DenseRanks{512, 512}};
+  Table<std::uint32_t> numbers_;  // of features, by index: in the order in which they came, from 1
+  // By number, and they never move. Number 0 is initial, and stands for features that are new. The
+  // expert without features has no part in a slot: z is the mean square of the feature's values.
+  struct Chunk {
+    static constexpr std::size_t size = 65536;  // of which only pages in use have memory
+    Stretch<FeatureExperts> slots{size, 0};     // the system must grant them
+    Stretch<Seen> seen{size, 0};
+  };
+  std::vector<Chunk> chunks_;
+  std::size_t known_count_ = 0;
+  PairTable<Experts> pairs_{Rise::most, 0, DenseRanks{512, 512}};  // 4 MB at once
   std::size_t pair_count_ = 0;
-  std::vector<PairExperts> shared_;  // by rank
+  std::vector<Experts> shared_;  // by rank
 
-  template <class W>
-  inline void look_ahead(W width, const Rows& batch, std::size_t r, Work& work) const;
-  template <class W>
-  inline void plan_first(W width, const Rows& batch, std::size_t r, Work& work) const;
-  Known known(std::uint32_t number) const { return {slots_[number], seen_[number]}; }
+  Known known(std::size_t number) const {
+    const Chunk& chunk = chunks_[number / Chunk::size];
+    return {chunk.slots.data() + number % Chunk::size, chunk.seen.data() + number % Chunk::size};
+  }
+  Known add();
   Known find(std::uint32_t feature) const;
   Known add(std::uint32_t feature);
-  bool restore_features(const AutoState& state);
-  bool restore_pairs(const AutoState& state);
+  template <class W>
+  inline void look_ahead(W width, const Rows& batch, std::ptrdiff_t first, std::ptrdiff_t r,
+                         Work& work) const;
   inline void locate(const Row& row, Plan& plan) const;
   template <class W>
   inline void plan(W width, const Row& row, Plan& plan) const;
   inline void predict(const Row& row, Plan& plan, Work& work) const;
-  PQR_ALWAYS_INLINE Priors priors(std::size_t size) const {
-    const auto features = static_cast<float>(rise.features_for(size));
-    const auto pairs = static_cast<float>(rise.pairs_for(size));
-    const auto low = static_cast<float>(rise.mean_low);
-    return {kalman8 * (features / linear_tau), twice(kalman4 * (pairs / pair_tau)), low * low};
-  }
-  inline void set_common(const Row& row, Work& work) const;
   inline void gather(const Row& row, const Plan& plan, Work& work) const;
   void scale(const Row& row, const Plan& plan, Work& work) const;
   template <bool ones>
   inline void gather_pairs(Plan& plan, Work& work) const;
-  PairExperts* find_or_start(const Plan& plan, std::size_t a, std::size_t b, std::size_t at,
-                             Work& work) const;
+  Experts* find_or_start(const Plan& plan, std::size_t a, std::size_t b, std::size_t at,
+                         Work& work) const;
   inline void gather_shared(const Plan& plan, Work& work) const;
   inline void weigh(Work& work) const;
-  std::array<double, experts> bias_ridges() const;
-  inline void bias_margins(double* margins, double* variances) const;
   void make(const Row& row, const Plan& plan, Work& work);
   inline void step(Work& work, double label, double weight);
-  inline void step_bias(const double* slopes, const double* curvatures, const double* variances,
-                        double label, double weight);
+  inline void step_bias(const Work& work, const double* curvatures, double label, double weight);
   inline void count(const Row& row, const Work& work);
-  void set_scales(const Row& row, const Work& work);
-  void let_rise();
+  bool let_rise();
 };
 
 }  // namespace pqr

@@ -15,9 +15,10 @@ using FourBits = Vector<std::uint64_t, 4>;
 
 PQR_ALWAYS_INLINE inline Four all(double x) { return x - Four{}; }
 
+// NaN stays.
 template <class V>
 PQR_ALWAYS_INLINE inline V clamped(V x, V low, V high) {
-  return larger(smaller(x, high), low);
+  return larger(low, smaller(high, x));
 }
 
 // e^x for x in [-708, 708], to about two units in the last place: x = k ln 2 + r, |r| <= ln 2 / 2,

@@ -30,13 +30,13 @@ constexpr std::size_t paired = experts / 2;  // that have pairs: the last ones
 using Eight = Vector<float, experts>;
 using Quad = Vector<float, paired>;
 
-// A slot: all experts of a feature, or the four with pairs of a pair or a shared weight.
-template <std::size_t size>
+// A slot: four experts of a coordinate. A pair or a shared weight has one, a feature has two.
 struct Experts {
-  float z[size]{}, info[size]{};
+  float z[paired]{}, info[paired]{};
 };
-using FeatureExperts = Experts<experts>;
-using PairExperts = Experts<paired>;
+struct FeatureExperts {
+  Experts linear, with_pairs;
+};
 
 // One where an expert is FTRL, and where it is Kalman. The first has no features.
 constexpr Eight ftrl8 = {0, 0, 0, 1, 0, 0, 0, 1}, kalman8 = {0, 1, 1, 0, 1, 1, 1, 0};
@@ -46,7 +46,6 @@ constexpr Quad pair_tau = {2, 1, 5, 1};
 constexpr float ftrl_alpha = 0.5f, ftrl_beta = 1.0f, ftrl_ridge = ftrl_beta / ftrl_alpha;
 constexpr float most_information = 16384;  // above, steps of a common value are lost to rounding
 
-// Four experts beside four.
 PQR_ALWAYS_INLINE inline Eight joined(Quad first, Quad second) {
 #if __has_builtin(__builtin_shufflevector)
   return __builtin_shufflevector(first, second, 0, 1, 2, 3, 4, 5, 6, 7);
@@ -60,217 +59,174 @@ PQR_ALWAYS_INLINE inline Quad half(const Eight& x) {
   return reinterpret_cast<const Part*>(&x)[which];
 }
 PQR_ALWAYS_INLINE inline Eight twice(Quad x) { return joined(x, x); }
-PQR_ALWAYS_INLINE inline Eight both(float a, float b) { return joined(a - Quad{}, b - Quad{}); }
-
-// What lies in a vector of eight: one slot of a feature, or two of pairs side by side.
-struct OfFeatures {
-  using Slot = FeatureExperts;
-  static constexpr std::size_t each = 1;
-  PQR_ALWAYS_INLINE static Eight z(Slot* const* at) { return read_as<Eight>(at[0]->z); }
-  PQR_ALWAYS_INLINE static Eight info(Slot* const* at) { return read_as<Eight>(at[0]->info); }
-  PQR_ALWAYS_INLINE static void put(Slot* const* at, Eight z, Eight info) {
-    Slot* const slot = at[0];
-    write(slot->z, z);
-    write(slot->info, info);
-  }
-  PQR_ALWAYS_INLINE static Eight beside(const float* of, std::size_t) { return *of - Eight{}; }
-  PQR_ALWAYS_INLINE static Eight rest(Eight) { return Eight{}; }
-};
-struct OfPairs {
-  using Slot = PairExperts;
-  static constexpr std::size_t each = 2;
-  PQR_ALWAYS_INLINE static Eight z(Slot* const* at) {
-    return joined(read_as<Quad>(at[0]->z), read_as<Quad>(at[1]->z));
-  }
-  PQR_ALWAYS_INLINE static Eight info(Slot* const* at) {
-    return joined(read_as<Quad>(at[0]->info), read_as<Quad>(at[1]->info));
-  }
-  PQR_ALWAYS_INLINE static void put(Slot* const* at, Eight z, Eight info) {
-    Slot *const first = at[0], *const second = at[1];
-    write(first->z, half<0>(z));
-    write(second->z, half<1>(z));
-    write(first->info, half<0>(info));
-    write(second->info, half<1>(info));
-  }
-  PQR_ALWAYS_INLINE static Eight beside(const float* of, std::size_t next) {
-    return both(of[0], of[next]);
-  }
-  PQR_ALWAYS_INLINE static Eight rest(Eight x) { return joined(half<0>(x), Quad{}); }
-};
-
-// Whether any lane of a comparison is true.
-template <class Mask>
-PQR_ALWAYS_INLINE inline bool any(Mask mask) {
-  std::uint64_t words[sizeof mask / 8], found = 0;
-  std::memcpy(words, &mask, sizeof mask);
-  for (const std::uint64_t word : words) found |= word;
-  return found != 0;
-}
 
 // A coordinate's value, the same over its scale, which FTRL takes, and the square of its scale.
 struct Value {
   float x, scaled, square;
 };
 
-// What a row's coordinates have in common: their priors, how experts see values, and, for a step,
-// slopes.
-struct alignas(sizeof(Eight)) Common {
-  Eight prior, ridge, kalman,
-      ftrl;  // lambda = prior M^2 + ridge; x as seen: kalman x + ftrl scaled
-  Eight slope{}, curvature{}, variance{};
+// What the experts' steps over a row have in common.
+struct alignas(sizeof(Eight)) Slopes {
+  Eight slope, curvature, variance;
 };
 
-// One kind of a row's coordinates, in vectors of eight, of which four make a group: arrays are
-// filled up with a slot of nothing, whose x is 0. Where all have the same value, as in rows of
-// ones, `values` are not read.
-template <class Of>
-struct Terms {
-  using Slot = typename Of::Slot;
-  static constexpr std::size_t each = Of::each, group = 4 * each;
-  std::vector<Slot*> slots;
-  std::vector<Value> values;
-  std::vector<float> v;
-  std::size_t size = 0;
-  bool same = true;
-  Value value{1, 1, 1};  // of all, if it is the same
-  Slot nothing;          // all zeros, and stays so
+// One kind of a row's coordinates, two slots in a vector, of which four make a group. The last one
+// is filled up with a slot of nothing: its information is minus infinity, so that its weight and
+// its variance are 0, and it is never above its cap.
+class Terms {
+ public:
+  std::vector<Experts*> slots;
+  std::size_t size = 0;       // slots in use
+  bool same = true;           // all have the same value, as in rows of ones
+  Value value{1, 1, 1};       // which is this;
+  std::vector<Value> values;  // or one for each slot
 
-  static void reserve(std::vector<Slot*>& some, std::size_t most) {
-    if (some.size() < most + group) some.resize(most + group);
+  // The experts for whom values count as they are, beside FTRL.
+  explicit Terms(Eight kalman) : kalman_(kalman) {}
+
+  static void reserve(std::vector<Experts*>& some, std::size_t most) {
+    if (some.size() < most + 2 * vectors) some.resize(most + 2 * vectors);
   }
   void clear(std::size_t most) {
     size = 0;
     reserve(slots, most);
-    if (values.size() >= most + group) return;
-    values.resize(most + group);
-    v.resize((most + group) * (experts / each));
-  }
-  PQR_ALWAYS_INLINE void finish() {
-    for (std::size_t i = size; i % group != 0; ++i) {
-      slots[i] = &nothing;
-      values[i] = {0.0f, 0.0f, 1.0f};
-    }
+    if (values.size() >= most + 2 * vectors) return;
+    values.resize(most + 2 * vectors);
+    given_.resize(values.size() / 2);
+    v_.resize(values.size() / 2 * experts);
   }
 
-  // Adds w x to the margin and v x^2 to the variance, and keeps v.
-  PQR_ALWAYS_INLINE void weigh(const Common& common, Eight& margin, Eight& variance) {
-    same ? weigh<true>(common, margin, variance) : weigh<false>(common, margin, variance);
-  }
-  PQR_ALWAYS_INLINE void step(const Common& common) {
-    same ? step<true>(common) : step<false>(common);
-  }
-
- private:
-  template <bool same>
-  PQR_ALWAYS_INLINE void weigh(const Common& common, Eight& margin, Eight& variance) {
-    Slot* const* const all = slots.data();
-    float* const kept = v.data();
-    const Eight one = x_of(common, value), prior = common.prior, ridge = common.ridge;
-    const Eight lambda = prior * value.square + ridge;
+  // Adds w x to the margin and v x^2 to the variance, and keeps v. lambda is prior M^2, but for
+  // FTRL, whose x is multiplied by `shrink`.
+  PQR_ALWAYS_INLINE void weigh(Eight prior, float shrink, Eight& margin, Eight& variance) {
+    set_given(prior, shrink);
+    Experts* const* const all = slots.data();
+    float* v = v_.data();
     Eight m = margin, V = variance;
-    const auto vector = [&](std::size_t i, Eight x) PQR_ALWAYS_INLINE {
-      const Eight now =
-          1.0f / ((same ? lambda : prior * square_at<same>(i) + ridge) + Of::info(all + i));
-      const Eight vx = now * x;
-      write(kept + i * (experts / each), now);
-      m -= Of::z(all + i) * vx;
-      V += vx * x;
-    };
-    const std::size_t end = size;
-    std::size_t i = 0;
-    for (; same && i + each <= end; i += each) vector(i, one);
-    for (; i < end; i += each) vector(i, x_at<same>(i, common));
+    each_group([&](std::size_t i, const Given* given, std::size_t next) PQR_ALWAYS_INLINE {
+      for (std::size_t n = 0; n < vectors; ++n, i += 2, given += next, v += experts) {
+        const Eight now = 1.0f / (given->lambda + info_of(all + i)), vx = now * given->x;
+        write(v, now);
+        m -= z_of(all + i) * vx;
+        V += vx * given->x;
+      }
+    });
     margin = m;
     variance = V;
   }
 
-  template <bool same>
-  PQR_ALWAYS_INLINE void step(const Common& common) {
-    const Common own = common;  // which no slot can overlap
-    const Eight one = x_of(own, value), most = cap_of(value.square - Eight{});
-    const std::size_t end = size;
+  PQR_ALWAYS_INLINE void step(const Slopes& slopes) {
+    const Slopes own = slopes;  // which no slot can overlap
+    const Eight kalman = kalman_, whole = 1.0f + own.curvature * own.variance;
+    Experts* const* const all = slots.data();
+    const float* v = v_.data();
     auto over = Eight{} > Eight{};
-    std::size_t i = 0;
-    for (; same && i + group <= end; i += group) {
-      over |= step_group<same>(i, own, most, one, one, one, one);
-    }
-    for (; i < end; i += group) {
-      over |= step_group<same>(i, own, most, x_at<same>(i, own), x_at<same>(i + each, own),
-                               x_at<same>(i + 2 * each, own), x_at<same>(i + 3 * each, own));
-    }
-    if (__builtin_expect(any(over), 0)) cap<same>(common);
+    each_group([&](std::size_t i, const Given* given, std::size_t next) PQR_ALWAYS_INLINE {
+      Eight x[vectors], g[vectors], info[vectors];
+      for (std::size_t n = 0; n < vectors; ++n) {
+        x[n] = given[n * next].x;
+        g[n] = own.slope * x[n];
+        info[n] = info_of(all + i + 2 * n);
+      }
+      // Only two of eight experts are FTRL: one square root serves four vectors.
+      const Eight was = ftrl_lanes(info), by = ftrl_lanes(g) * (1.0f / ftrl_alpha);
+      const Eight gain = root(was * was + by * by) - was;
+      const Eight of_ftrl[vectors] = {shuffled<0, 0, 0, 0, 4, 4, 4, 4>(gain, gain),
+                                      shuffled<1, 1, 1, 1, 5, 5, 5, 5>(gain, gain),
+                                      shuffled<2, 2, 2, 2, 6, 6, 6, 6>(gain, gain),
+                                      shuffled<3, 3, 3, 3, 7, 7, 7, 7>(gain, gain)};
+      for (std::size_t n = 0; n < vectors; ++n, i += 2, given += next, v += experts) {
+        const Eight z = z_of(all + i), now = read_as<Eight>(v);
+        const Eight hxx = own.curvature * (x[n] * x[n]);
+        const Eight of_kalman = hxx / larger(whole - hxx * now, 1.0f - Eight{});
+        const Eight d = ftrl8 > 0.0f ? of_ftrl[n] : of_kalman, sum = info[n] + d;
+        put(all + i, z + (g[n] + d * now * (kalman * g[n] + z)), sum);
+        over |= sum > given->most;
+      }
+    });
+    if (__builtin_expect(any(over), 0)) cap();
   }
 
-  PQR_ALWAYS_INLINE static Eight x_of(const Common& common, const Value& value) {
-    return common.kalman * value.x + common.ftrl * value.scaled;
-  }
-  template <bool same>
-  PQR_ALWAYS_INLINE Eight x_at(std::size_t i, const Common& common) const {
-    if (same) {
-      const Eight x = x_of(common, value);
-      return i + each <= size ? x : i < size ? Of::rest(x) : Eight{};
+ private:
+  static constexpr std::size_t vectors = 4;  // of a group
+
+  // What a vector of coordinates is given: x as the experts see it, lambda, the most information.
+  struct alignas(sizeof(Eight)) Given {
+    Eight x, lambda, most;
+  };
+  Eight kalman_;
+  Given same_;                // of all vectors, if they are the same
+  std::vector<Given> given_;  // of each, if not
+  std::vector<float> v_;
+  Experts nothing_;
+
+  PQR_ALWAYS_INLINE void set_given(Eight prior, float shrink) {
+    constexpr float infinite = std::numeric_limits<float>::infinity();
+    const Eight ridge = ftrl8 * ftrl_ridge + (1.0f - ftrl8 - kalman_);  // never 0
+    const auto given = [&](const Value& a, const Value& b) PQR_ALWAYS_INLINE {
+      const auto beside = [](float one, float other)
+                              PQR_ALWAYS_INLINE { return joined(one - Quad{}, other - Quad{}); };
+      const Eight square = beside(a.square, b.square);
+      const Eight scaled = beside(a.scaled * shrink, b.scaled * shrink);
+      return Given{kalman_ * beside(a.x, b.x) + ftrl8 * scaled, prior * square + ridge,
+                   ftrl8 > 0.0f ? infinite - Eight{} : most_information * square};
+    };
+    nothing_ = Experts{};
+    for (float& info : nothing_.info) info = -infinite;
+    for (std::size_t i = size; i % (2 * vectors) != 0; ++i) {
+      slots[i] = &nothing_;
+      values[i] = {1, 1, 1};
     }
-    constexpr std::size_t next = sizeof(Value) / sizeof(float);
-    return common.kalman * Of::beside(&values[i].x, next) +
-           common.ftrl * Of::beside(&values[i].scaled, next);
-  }
-  template <bool same>
-  PQR_ALWAYS_INLINE Eight square_at(std::size_t i) const {
-    if (same) return value.square - Eight{};
-    return Of::beside(&values[i].square, sizeof(Value) / sizeof(float));
+    same_ = given(value, value);
+    for (std::size_t i = 0; !same && i < size; i += 2) {
+      given_[i / 2] = given(values[i], values[i + 1]);
+    }
   }
 
-  // Only two of eight experts are FTRL: one square root serves four vectors. Returns where
-  // information is now above its cap.
-  template <bool same>
-  PQR_ALWAYS_INLINE auto step_group(std::size_t i, const Common& common, Eight most, Eight x0,
-                                    Eight x1, Eight x2, Eight x3) {
-    Slot* const* const at = slots.data() + i;
-    const Eight s = common.slope;
-    const Eight i0 = Of::info(at), i1 = Of::info(at + each), i2 = Of::info(at + 2 * each),
-                i3 = Of::info(at + 3 * each);
-    const Eight info = ftrl_lanes(i0, i1, i2, i3);
-    const Eight g = ftrl_lanes(s * x0, s * x1, s * x2, s * x3) * (1.0f / ftrl_alpha);
-    const Eight d = root(info * info + g * g) - info;
-    return step_vector<same>(i, common, most, x0, i0, shuffled<0, 0, 0, 0, 4, 4, 4, 4>(d, d)) |
-           step_vector<same>(i + each, common, most, x1, i1,
-                             shuffled<1, 1, 1, 1, 5, 5, 5, 5>(d, d)) |
-           step_vector<same>(i + 2 * each, common, most, x2, i2,
-                             shuffled<2, 2, 2, 2, 6, 6, 6, 6>(d, d)) |
-           step_vector<same>(i + 3 * each, common, most, x3, i3,
-                             shuffled<3, 3, 3, 3, 7, 7, 7, 7>(d, d));
+  // Calls work(first slot, what its vector is given, how far the next vector's lies from it).
+  template <class Work>
+  PQR_ALWAYS_INLINE void each_group(Work work) {
+    const Given own = same_;  // which no slot can overlap
+    const std::size_t end = size, group = 2 * vectors;
+    for (std::size_t i = 0; same && i < end; i += group) work(i, &own, 0);
+    for (std::size_t i = 0; !same && i < end; i += group) work(i, given_.data() + i / 2, 1);
   }
-  PQR_ALWAYS_INLINE static Eight ftrl_lanes(Eight a, Eight b, Eight c, Eight d) {
-    const Eight ab = shuffled<3, 3, 11, 11, 7, 7, 15, 15>(a, b);
-    const Eight cd = shuffled<3, 3, 11, 11, 7, 7, 15, 15>(c, d);
+
+  PQR_ALWAYS_INLINE static Eight z_of(Experts* const* at) {
+    return joined(read_as<Quad>(at[0]->z), read_as<Quad>(at[1]->z));
+  }
+  PQR_ALWAYS_INLINE static Eight info_of(Experts* const* at) {
+    return joined(read_as<Quad>(at[0]->info), read_as<Quad>(at[1]->info));
+  }
+  PQR_ALWAYS_INLINE static void put(Experts* const* at, Eight z, Eight info) {
+    Experts *const first = at[0], *const second = at[1];
+    write(first->z, half<0>(z));
+    write(second->z, half<1>(z));
+    write(first->info, half<0>(info));
+    write(second->info, half<1>(info));
+  }
+  PQR_ALWAYS_INLINE static Eight ftrl_lanes(const Eight* of) {
+    const Eight ab = shuffled<3, 3, 11, 11, 7, 7, 15, 15>(of[0], of[1]);
+    const Eight cd = shuffled<3, 3, 11, 11, 7, 7, 15, 15>(of[2], of[3]);
     return shuffled<0, 2, 8, 10, 4, 6, 12, 14>(ab, cd);
   }
-  template <bool same>
-  PQR_ALWAYS_INLINE auto step_vector(std::size_t i, const Common& common, Eight most, Eight x,
-                                     Eight info, Eight by_ftrl) {
-    Slot* const* const at = slots.data() + i;
-    const Eight now = read_as<Eight>(v.data() + i * (experts / each)), z = Of::z(at);
-    const Eight g = common.slope * x, xx = x * x, hxx = common.curvature * xx;
-    const Eight spread = 1.0f + common.curvature * (common.variance - now * xx);
-    const Eight d = ftrl8 > 0.0f ? by_ftrl : hxx / spread;
-    const Eight gv = common.kalman * g * now, next = info + d;
-    Of::put(at, z + (g + (gv * d + d * (z * now))), next);
-    return next > (same ? most : cap_of(square_at<same>(i)));
+  template <class Mask>
+  PQR_ALWAYS_INLINE static bool any(Mask mask) {
+    std::uint64_t words[sizeof mask / 8], found = 0;
+    std::memcpy(words, &mask, sizeof mask);
+    for (const std::uint64_t word : words) found |= word;
+    return found != 0;
   }
 
-  PQR_ALWAYS_INLINE static Eight cap_of(Eight square) {
-    const Eight infinite = std::numeric_limits<float>::infinity() - Eight{};
-    return ftrl8 > 0.0f ? infinite : most_information * square;
-  }
-  template <bool same>
-  PQR_ALWAYS_INLINE void cap(const Common& common) {
-    for (std::size_t i = 0; i < size; i += each) {
-      Slot* const* const at = slots.data() + i;
-      const Eight square = square_at<same>(i), most = cap_of(square);
-      const Eight lambda = common.prior * square + common.ridge, z = Of::z(at), info = Of::info(at);
-      const Eight shrunk = z * ((lambda + most) / (lambda + info));
-      Of::put(at, info > most ? shrunk : z, smaller(info, most));
-    }
+  void cap() {
+    each_group([&](std::size_t i, const Given* given, std::size_t next) PQR_ALWAYS_INLINE {
+      for (std::size_t n = 0; n < vectors; ++n, i += 2, given += next) {
+        const Eight z = z_of(slots.data() + i), info = info_of(slots.data() + i);
+        const Eight shrunk = z * ((given->lambda + given->most) / (given->lambda + info));
+        const auto over = info > given->most;
+        put(slots.data() + i, over ? shrunk : z, smaller(info, given->most));
+      }
+    });
   }
 };
 

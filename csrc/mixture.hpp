@@ -37,6 +37,14 @@ PQR_ALWAYS_INLINE inline void by_four(Work work) {
 
 PQR_ALWAYS_INLINE inline double sum_of(Four x) { return (x[0] + x[2]) + (x[1] + x[3]); }
 
+template <std::size_t size>
+PQR_ALWAYS_INLINE inline double product(const double* x, const double* y) {
+  Four sum = {};
+  by_four<size>([&](std::size_t k)
+                    PQR_ALWAYS_INLINE { sum += read_as<Four>(x + k) * read_as<Four>(y + k); });
+  return sum_of(sum);
+}
+
 // The slopes of a loss at the margins that steps lead to: s = w (link(m - V s) - y).
 // Squared: s = w (m - y) / (1 + w V). Log: by Newton's method between 0 and w (link(m) - y), for
 // all at once, because each step waits for an exp; it starts from the loss's third-order expansion
@@ -46,41 +54,38 @@ PQR_ALWAYS_INLINE inline void implicit_slopes(Loss loss, const double* margins, 
                                               const double* variances, double label, double weight,
                                               double* slopes) {
   constexpr std::size_t fours = size / 4;
-  constexpr int most_steps = 40;
-  constexpr double near = 1e-3;  // of a step that triples the digits: the next would be 1e-9
+  constexpr int most_steps = 40;  // halving the interval would do in as many
+  constexpr double near = 0.02;   // of margins: a step triples the digits, so 1e-6 or less is left
   const bool squared = loss == Loss::squared;
-  const double inverse = 1.0 / weight;
-  Four m[fours], V[fours], s[fours], low[fours], high[fours];
+  Four m[fours], V[fours], s[fours], low[fours], high[fours];  // V is w V, and s is s / w
   for (std::size_t f = 0; f < fours; ++f) {
     m[f] = read_as<Four>(margins + 4 * f);
     V[f] = weight * read_as<Four>(variances + 4 * f);
     const Four p = read_as<Four>(links + 4 * f), h = squared ? all(1.0) : p * (1.0 - p);
-    const Four steepest = weight * (p - label), first = 1.0 / (1.0 + V[f] * h);
+    const Four steepest = p - label, first = 1.0 / (1.0 + V[f] * h), u = V[f] * steepest * first;
+    const Four bent = squared ? Four{} : 0.5 * h * (1.0 - 2.0 * p) * (u * u);
+    const Four flat = steepest / (1.0 + V[f] * larger(h, all(0.25)));
+    s[f] = larger(u, -u) < 1.0 || squared ? (steepest + bent) * first : flat;
     low[f] = smaller(steepest, Four{});
     high[f] = larger(steepest, Four{});
-    const Four u = V[f] * steepest * first * inverse;
-    const Four bent = squared ? Four{} : weight * 0.5 * h * (1.0 - 2.0 * p) * (u * u);
-    s[f] = larger(u, -u) < 1.0 || squared ? (steepest + bent) * first
-                                          : steepest / (1.0 + V[f] * larger(h, all(0.25)));
   }
   for (int step = 0; step < most_steps && !squared; ++step) {
     Four far = {};
     for (std::size_t f = 0; f < fours; ++f) {
-      const Four p = sigmoid_of(m[f] - V[f] * (s[f] * inverse)), bend = V[f] * (p * (1.0 - p));
-      const Four miss = s[f] - weight * (p - label);  // rises with s, by 1 + bend
+      const Four p = sigmoid_of(m[f] - V[f] * s[f]), bend = V[f] * (p * (1.0 - p));
+      const Four miss = s[f] - (p - label);  // rises with s, by 1 + bend
       const Four first = 1.0 / (1.0 + bend), by = miss * first;
-      const Four second = 0.5 * inverse * V[f] * bend * (1.0 - 2.0 * p) * first;
+      const Four second = 0.5 * V[f] * bend * (1.0 - 2.0 * p) * first;
       const Four next = s[f] - by * (1.0 - by * second);
       high[f] = miss > 0.0 ? s[f] : high[f];
       low[f] = miss > 0.0 ? low[f] : s[f];
       const Four middle = 0.5 * (low[f] + high[f]);
-      const Four inside = larger(next, low[f]) == smaller(next, high[f]) ? next : middle;
-      far = larger(far, larger(inside - s[f], s[f] - inside) - near * larger(inside, -inside));
-      s[f] = inside;
+      s[f] = larger(next, low[f]) == smaller(next, high[f]) ? next : middle;
+      far = larger(far, V[f] * larger(by, -by));
     }
-    if (std::max(std::max(far[0], far[1]), std::max(far[2], far[3])) <= 0.0) break;
+    if (std::max(std::max(far[0], far[1]), std::max(far[2], far[3])) <= near) break;
   }
-  for (std::size_t f = 0; f < fours; ++f) write(slopes + 4 * f, s[f]);
+  for (std::size_t f = 0; f < fours; ++f) write(slopes + 4 * f, weight * s[f]);
 }
 
 // The losses of what is mixed and of the mixture itself: on the labels that posteriors see
@@ -93,46 +98,25 @@ struct Bayes {
 
   double least() const { return *std::min_element(counted.begin(), counted.end()); }
 
-  // exp(-eta L), times a factor that makes the largest 1.
-  PQR_ALWAYS_INLINE std::array<double, size> heights(double eta) const {
-    const double least = this->least();
-    std::array<double, size> found;
-    if constexpr (size % 4 == 0) {
-      by_four<size>([&](std::size_t k) PQR_ALWAYS_INLINE {
-        const Four exponent = eta * (least - read_as<Four>(counted.data() + k));
-        write(found.data() + k, exp_of(larger(exponent, all(-700.0))));
-      });
-    } else {
-      for (std::size_t k = 0; k < size; ++k) found[k] = exp_of(eta * (least - counted[k]));
-    }
-    return found;
-  }
-
-  PQR_ALWAYS_INLINE std::array<double, size> posterior(double eta) const {
-    std::array<double, size> shares = heights(eta);
-    double sum = 0.0;
-    for (const double share : shares) sum += share;
-    for (double& share : shares) share /= sum;
-    return shares;
-  }
-
   // -1/eta ln mean exp(-eta L): what a Bayes mixture has lost at most.
   double potential(double eta) const {
     double sum = 0.0, mean = 0.0;
-    for (const double height : heights(eta)) sum += height;
-    for (const double loss : counted) mean += loss / size;
+    for (const double loss : counted) {
+      sum += exp_of(eta * (least() - loss));
+      mean += loss / size;
+    }
     return eta == 0.0 ? mean : least() - log_of(sum / size) / eta;
   }
 
-  PQR_ALWAYS_INLINE void count(const double* seen, double own_seen, const double* real,
-                               double own_real, double eta, double new_eta) {
+  // Losses of those that are mixed, then of the mixture.
+  PQR_ALWAYS_INLINE void count(const double* seen, const double* real, double eta, double new_eta) {
     const double before = new_eta < eta ? potential(eta) : 0.0;
     for (std::size_t k = 0; k < size; ++k) {
       counted[k] += seen[k];
       lost[k] += real[k];
     }
-    own += own_real;
-    if (new_eta < eta) excess += std::max(0.0, own_seen - (potential(new_eta) - before));
+    own += real[size];
+    if (new_eta < eta) excess += std::max(0.0, seen[size] - (potential(new_eta) - before));
   }
 };
 
@@ -148,16 +132,7 @@ struct Stacker {
     for (std::size_t i = 0; i < used; ++i) P[i * size + i] = 0.1;
   }
 
-  // All numbers that are not fill, for saving.
-  template <class Self, class Visit>
-  static void each(Self& self, Visit visit) {
-    for (std::size_t i = 0; i < inputs; ++i) visit(self.a[i]);
-    for (std::size_t i = 0; i < inputs; ++i) {
-      for (std::size_t j = 0; j < inputs; ++j) visit(self.P[i * size + j]);
-    }
-  }
-
-  PQR_ALWAYS_INLINE double margin(const double* f) const { return product(a.data(), f); }
+  PQR_ALWAYS_INLINE double margin(const double* f) const { return product<size>(a.data(), f); }
 
   // Pf goes to `gain`; returns V.
   PQR_ALWAYS_INLINE double prepare(const double* f, double* gain) const {
@@ -168,7 +143,7 @@ struct Stacker {
       }
     }
     std::memcpy(gain, sum, sizeof sum);
-    return product(f, gain);
+    return product<size>(f, gain);
   }
 
   PQR_ALWAYS_INLINE void step(const double* gain, double variance, double slope, double h) {
@@ -187,14 +162,6 @@ struct Stacker {
       }
     });
   }
-
- private:
-  PQR_ALWAYS_INLINE static double product(const double* x, const double* y) {
-    Four sum = {};
-    by_four<size>([&](std::size_t k)
-                      PQR_ALWAYS_INLINE { sum += read_as<Four>(x + k) * read_as<Four>(y + k); });
-    return sum_of(sum);
-  }
 };
 
 class Mixture {
@@ -210,37 +177,47 @@ class Mixture {
     double margins[forecasters], links[forecasters], values[forecasters];
     double inputs[Stacker::size];
     double margin;  // of the answer
-
-    double& bayes() { return values[experts]; }
-    double& stacked() { return values[experts + 1]; }
-    double& final() { return values[experts + 2]; }
   };
 
-  // The experts' margins and their links; then the rest.
-  PQR_ALWAYS_INLINE void link(const double* margins, Mixed& mixed) const {
+  PQR_ALWAYS_INLINE void mix(const double* margins, Mixed& mixed) const {
+    const bool squared = loss_ == Loss::squared;
+    const Four least = pqr::all(!squared ? edge : total > 0.0 ? low : 0.0);
+    const Four most = pqr::all(!squared ? 1.0 - edge : total > 0.0 ? high : 0.0);
     by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
-      const Four m = read_as<Four>(margins + k);
+      const Four m = read_as<Four>(margins + k), link = link_of(m);
       write(mixed.margins + k, m);
-      write(mixed.links + k, loss_ == Loss::squared ? m : sigmoid_of(m));
+      write(mixed.links + k, link);
+      write(mixed.values + k, clamped(link, least, most));
     });
-  }
-  PQR_ALWAYS_INLINE void mix(Mixed& mixed) const {
-    std::fill(mixed.inputs + experts, mixed.inputs + Stacker::size, 0.0);
-    mixed.values[forecasters - 1] = 0.5;
-    loss_ == Loss::squared ? mix_squared(mixed) : mix_log(mixed);
+    const double bayes = product<experts>(shares_.data(), mixed.values);
+    const double centre = squared ? product<experts>(centre_.data(), mixed.values) : logit(bayes);
+    const Four reaches = pqr::all(reach);
+    by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
+      const Four m = clamped(read_as<Four>(mixed.margins + k), -reaches, reaches);
+      write(mixed.inputs + k, (squared ? read_as<Four>(mixed.values + k) : m) - centre);
+    });
+    write(mixed.inputs + experts, Four{squared ? 0.0 : clamped(centre, -reach, reach)});
+    const Four margin = pqr::all(centre + stacker.margin(mixed.inputs)), link = link_of(margin);
+    write(mixed.margins + experts, margin);
+    write(mixed.links + experts, link);
+    const double stacked = clamped(link, least, most)[0];
+    const double final = (1.0 - stacked_share_) * bayes + stacked_share_ * stacked;
+    write(mixed.values + experts, Four{bayes, stacked, final, 0.5});
+    mixed.margin = squared ? final : logit(final);
   }
 
   // After the label has come, for a row of weight > 0.
   PQR_ALWAYS_INLINE void learn(const Mixed& mixed, double label, double weight) {
     const double eta = this->eta(), most = std::max(largest, weight);
     const double new_eta = eta * largest / most;
-    const double seen_label = nearest(label);
+    const double seen_label =
+        loss_ == Loss::squared && total > 0.0 ? clamped(label, low, high) : label;
     double seen[forecasters], real[forecasters];
     lose(mixed.values, seen_label, weight, seen);
     std::copy_n(seen, forecasters, real);
     if (seen_label != label) lose(mixed.values, label, weight, real);
-    all.count(seen, seen[experts], real, real[experts], eta, new_eta);
-    two.count(seen + experts, seen[experts + 2], real + experts, real[experts + 2], eta, new_eta);
+    all.count(seen, real, eta, new_eta);
+    two.count(seen + experts, real + experts, eta, new_eta);
     teach(mixed, label, weight);
     largest = most;
     total += weight;
@@ -251,32 +228,9 @@ class Mixture {
 
   // The posteriors that follow from the losses. They wait for the next row.
   PQR_ALWAYS_INLINE void refresh() {
-    shares_ = all.posterior(eta());
-    centre_ = loss_ == Loss::squared ? all.posterior(0.5 / noise()) : shares_;
+    shares_ = posterior(eta());
+    centre_ = loss_ == Loss::squared ? posterior(0.5 / noise()) : shares_;
     stacked_share_ = sigmoid_of(eta() * (two.counted[0] - two.counted[1]));
-  }
-
-  // The answer as a linear function of the experts' margins, as far as it is one.
-  std::array<double, experts> coefficients() const {
-    double rest = 1.0;
-    for (std::size_t k = 0; k < experts; ++k) rest -= stacker.a[k];
-    rest += stacker.a[experts];
-    std::array<double, experts> found{};
-    for (std::size_t k = 0; k < experts; ++k) {
-      const double stacked = centre_[k] * rest + stacker.a[k];
-      found[k] = (1.0 - stacked_share_) * shares_[k] + stacked_share_ * stacked;
-    }
-    return found;
-  }
-
-  const std::array<double, experts>& posterior() const { return shares_; }
-  double stacked_share() const { return stacked_share_; }
-  // What the answer has lost beyond the best expert, and what that cannot exceed.
-  double regret() const { return two.own - *std::min_element(all.lost.begin(), all.lost.end()); }
-  double bound() const {
-    const double width = this->width();
-    const double widenings = loss_ == Loss::squared ? largest * width * width : 0.0;
-    return log_of(2.0 * experts) * price() + widenings + all.excess + two.excess;
   }
 
   Bayes<experts> all;
@@ -299,8 +253,27 @@ class Mixture {
   }
   double eta() const { return price() > 0.0 ? 1.0 / price() : 0.0; }
   double noise() const { return (all.least() + 1.0) / std::max(total, 1.0); }  // s^2
-  double nearest(double label) const {
-    return loss_ == Loss::squared && total > 0.0 ? std::clamp(label, low, high) : label;
+
+  PQR_ALWAYS_INLINE static double logit(double p) { return log_of(p / (1.0 - p)); }
+  PQR_ALWAYS_INLINE Four link_of(Four margin) const {
+    return loss_ == Loss::squared ? margin : sigmoid_of(margin);
+  }
+
+  PQR_ALWAYS_INLINE std::array<double, experts> posterior(double eta) const {
+    const double least = all.least();
+    std::array<double, experts> shares;
+    Four sum = {};
+    by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
+      const Four exponent = eta * (least - read_as<Four>(all.counted.data() + k));
+      const Four height = exp_of(larger(exponent, pqr::all(-700.0)));
+      write(shares.data() + k, height);
+      sum += height;
+    });
+    const double whole = sum_of(sum);
+    by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
+      write(shares.data() + k, read_as<Four>(shares.data() + k) / whole);
+    });
+    return shares;
   }
 
   PQR_ALWAYS_INLINE void lose(const double* values, double label, double weight,
@@ -321,48 +294,6 @@ class Mixture {
     write(variances, pqr::all(stacker.prepare(mixed.inputs, gain)));
     implicit_slopes<4>(loss_, mixed.margins + experts, link, variances, label, by, slopes);
     stacker.step(gain, variances[0], slopes[0], h);
-  }
-
-  PQR_ALWAYS_INLINE static double mixed_by(const std::array<double, experts>& shares,
-                                           const double* values) {
-    return sum_of(read_as<Four>(shares.data()) * read_as<Four>(values) +
-                  read_as<Four>(shares.data() + 4) * read_as<Four>(values + 4));
-  }
-
-  PQR_ALWAYS_INLINE void mix_log(Mixed& mixed) const {
-    by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
-      const Four p = read_as<Four>(mixed.links + k);
-      write(mixed.values + k, clamped(p, pqr::all(edge), pqr::all(1.0 - edge)));
-    });
-    mixed.bayes() = mixed_by(shares_, mixed.values);
-    const double centre = log_of(mixed.bayes() / (1.0 - mixed.bayes()));
-    by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
-      const Four m = read_as<Four>(mixed.margins + k);
-      write(mixed.inputs + k, clamped(m, pqr::all(-reach), pqr::all(reach)) - centre);
-    });
-    mixed.inputs[experts] = std::clamp(centre, -reach, reach);
-    const Four margin = pqr::all(centre + stacker.margin(mixed.inputs));
-    const Four link = sigmoid_of(margin);
-    write(mixed.margins + experts, margin);
-    write(mixed.links + experts, link);
-    mixed.stacked() = std::clamp(link[0], edge, 1.0 - edge);
-    mixed.final() = (1.0 - stacked_share_) * mixed.bayes() + stacked_share_ * mixed.stacked();
-    mixed.margin = log_of(mixed.final() / (1.0 - mixed.final()));
-  }
-
-  PQR_ALWAYS_INLINE void mix_squared(Mixed& mixed) const {
-    for (std::size_t k = 0; k < experts; ++k) {
-      mixed.values[k] = total > 0.0 ? std::clamp(mixed.margins[k], low, high) : 0.0;
-    }
-    mixed.bayes() = mixed_by(shares_, mixed.values);
-    const double centre = mixed_by(centre_, mixed.values);
-    for (std::size_t k = 0; k < experts; ++k) mixed.inputs[k] = mixed.values[k] - centre;
-    const double margin = centre + stacker.margin(mixed.inputs);
-    write(mixed.margins + experts, pqr::all(margin));
-    write(mixed.links + experts, pqr::all(margin));
-    mixed.stacked() = total > 0.0 ? std::clamp(margin, low, high) : 0.0;
-    mixed.final() = (1.0 - stacked_share_) * mixed.bayes() + stacked_share_ * mixed.stacked();
-    mixed.margin = mixed.final();
   }
 };
 

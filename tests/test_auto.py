@@ -65,7 +65,7 @@ def test_the_core_predicts_as_the_oracle(loss: str, real: bool, weights: bool) -
     assert model._model.sizes()[1] == len(oracle.pairs.number)
     for found, known in (
         (list(model.posterior().values()), oracle.mixture.posterior()),
-        (model._model.losses(), oracle.mixture.experts.lost),
+        (list(model.summary()["losses"].values()), oracle.mixture.experts.lost),
         ([model.regret(), model.bound()], [oracle.regret(), oracle.bound()]),
     ):
         np.testing.assert_allclose(found, known, rtol=2e-3, atol=2e-2)

@@ -9,12 +9,11 @@ CSRC = Path(__file__).parent.parent / "csrc"
 
 # Each file may include what is named here, and the standard library without I/O.
 ALLOWED = {
-    "auto": {"auto", "experts", "mixture", "pairs", "rise", "row", "sequence", "table"},
+    "auto": {"auto", "experts", "mixture", "pages", "pairs", "rise", "row", "table"},
     "elementary": {"lanes"},
     "experts": {"lanes", "mixture"},
     "mixture": {"elementary", "lanes", "loss"},
     "auto_state": {"auto"},
-    "sequence": {"pages"},
     "rise": set(),
     "prefetch": set(),
     "pages": set(),

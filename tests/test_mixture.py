@@ -87,7 +87,7 @@ def test_the_native_mixture_has_the_posterior_of_this_one(loss: str) -> None:
         bayes.learn(margins, row.labels, row.weights)
         auto.learn_many(row)
     np.testing.assert_allclose(list(auto.posterior().values()), bayes.posterior(), rtol=1e-7)
-    np.testing.assert_allclose(auto._model.losses(), bayes.lost, rtol=1e-9)
+    np.testing.assert_allclose(list(auto.summary()["losses"].values()), bayes.lost, rtol=1e-9)
 
 
 @both_losses

@@ -230,19 +230,13 @@ NB_MODULE(_core, m) {
            "most_features"_a, "most_pairs"_a)
       .def("state", &NamedAuto::state)
       .def("restore", &NamedAuto::restore, "features"_a.noconvert(), "counts"_a.noconvert(),
-           "squares"_a.noconvert(), "exponents"_a.noconvert(), "slots"_a.noconvert(),
-           "shared"_a.noconvert(), "pairs"_a.noconvert(), "pair_slots"_a.noconvert())
+           "exponents"_a.noconvert(), "slots"_a.noconvert(), "shared"_a.noconvert(),
+           "pairs"_a.noconvert(), "pair_slots"_a.noconvert())
       .def("high", &NamedAuto::high)
       .def("set_high", &NamedAuto::set_high, "high"_a.noconvert(), "waiting"_a.noconvert())
-      .def("weights", &NamedAuto::weights, "part"_a)
       .def("sizes", &NamedAuto::sizes)
-      .def("posterior", &NamedAuto::posterior)
-      .def("losses", &NamedAuto::losses)
       .def("expert_margins", &NamedAuto::expert_margins, "x"_a)
-      .def_prop_ro("stacked", &NamedAuto::stacked)
-      .def_prop_ro("regret", &NamedAuto::regret)
-      .def_prop_ro("bound", &NamedAuto::bound)
-      .def_prop_ro("bias_weight", &NamedAuto::bias_weight)
+      .def("priors", &NamedAuto::priors)
       .def_prop_rw("scalars", &NamedAuto::scalars, &NamedAuto::set_scalars);
 
   learner<NamedFm>(m, "Fm")

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError
 from pqrlearn.hyper import check_whole
+from pqrlearn.learners.auto_state import Scalars, Slots, check_slots, weights
 from pqrlearn.learners.native import NativeLearner
 from pqrlearn.loss import LossName, check_loss
 
@@ -77,6 +78,7 @@ class Auto(NativeLearner):
             pairs = min(PAIRS, memory // 2 // PAIR_BYTES)
             features = (memory - pairs * PAIR_BYTES) // FEATURE_BYTES
         self.memory = memory
+        self._most_pairs = pairs
         self._model = _core.Auto(self.loss, features, pairs)
 
     # -- looking into -----------------------------------------------------------
@@ -90,7 +92,7 @@ class Auto(NativeLearner):
         >>> Auto().posterior()["bias"]
         0.125
         """
-        return dict(zip(EXPERTS, self._model.posterior(), strict=True))
+        return dict(zip(EXPERTS, self._scalars().posterior().tolist(), strict=True))
 
     def regret(self) -> float:
         """What its predictions have lost beyond the best expert's, in total; often negative.
@@ -98,7 +100,7 @@ class Auto(NativeLearner):
         >>> Auto().regret()
         0.0
         """
-        return self._model.regret
+        return self._scalars().regret()
 
     def bound(self) -> float:
         """What `regret` cannot exceed.
@@ -106,7 +108,7 @@ class Auto(NativeLearner):
         >>> round(Auto().bound(), 2)
         2.77
         """
-        return self._model.bound
+        return self._scalars().bound()
 
     def summary(self) -> dict[str, Any]:
         """What it has found out: shares, losses and sizes, as plain numbers.
@@ -117,16 +119,20 @@ class Auto(NativeLearner):
         (1, 0)
         """
         features, pairs = self._model.sizes()
+        scalars = self._scalars()
         return {
-            "posterior": self.posterior(),
-            "losses": dict(zip(EXPERTS, self._model.losses(), strict=True)),
-            "stacked": self._model.stacked,
-            "regret": self.regret(),
-            "bound": self.bound(),
+            "posterior": dict(zip(EXPERTS, scalars.posterior().tolist(), strict=True)),
+            "losses": dict(zip(EXPERTS, scalars["experts"]["lost"].tolist(), strict=True)),
+            "stacked": scalars.stacked,
+            "regret": scalars.regret(),
+            "bound": scalars.bound(),
             "features": features,
             "high": len(self.high),
             "pairs": pairs,
         }
+
+    def _scalars(self) -> Scalars:
+        return Scalars(np.array(self._model.scalars), self.loss == "squared")
 
     @property
     def high(self) -> npt.NDArray[np.uint32]:
@@ -154,17 +160,15 @@ class Auto(NativeLearner):
         """
         if block not in self.blocks:
             raise KeyError(f"auto has no block {block!r}, only {', '.join(self.blocks)}")
-        if block == "bias":
-            return _NO_FEATURES, np.array([self._model.bias_weight])
         with self._paused():
-            features, *_, pairs, _ = self._model.state()
-            weights = self._model.weights(block)
-        if block == "linear":
-            return features, weights
-        high = self.high
-        if block == "shared":
-            return high, weights
-        return high[np.stack([pairs & 0xFFFF, pairs >> 16], axis=1)], weights
+            scalars, slots, high = self._scalars(), Slots.of(self._model), self.high
+            priors, bias = self._model.priors(), self._model.expert_margins({})
+        if block == "bias":
+            return _NO_FEATURES, np.array([scalars.coefficients() @ np.array(bias)])
+        found = weights(block, slots, high, scalars, priors)
+        if block == "pair":
+            return high[np.stack([slots.pairs & 0xFFFF, slots.pairs >> 16], axis=1)], found
+        return (slots.features if block == "linear" else high), found
 
     # -- saving -----------------------------------------------------------------
 
@@ -177,20 +181,20 @@ class Auto(NativeLearner):
         }
 
     def _tensors(self) -> modelfile.Tensors:
-        features, counts, squares, exponents, slots, shared, pairs, pair_slots = self._model.state()
+        slots = Slots.of(self._model)
         high, waiting = self._model.high()
         return {
             "scalars": np.array(self._model.scalars, np.float64),
-            "linear.keys": features,
-            "linear.counts": counts,
-            "linear.squares": squares,
-            "linear.exponents": exponents,
-            "linear.slots": slots,
+            "linear.keys": slots.features,
+            "linear.counts": slots.counts,
+            "linear.squares": slots.squares,
+            "linear.exponents": slots.exponents,
+            "linear.slots": slots.slots,
             "high": high,
             "waiting": waiting,
-            "shared.slots": shared,
-            "pair.keys": pairs,
-            "pair.slots": pair_slots,
+            "shared.slots": slots.shared,
+            "pair.keys": slots.pairs,
+            "pair.slots": slots.pair_slots,
         }
 
     @classmethod
@@ -201,10 +205,8 @@ class Auto(NativeLearner):
             return modelfile.tensor(tensors, name, dtype, ndim)
 
         model = cls(settings["loss"], memory=settings["memory"])
-        model._model.set_high(tensor("high", np.uint32), tensor("waiting", np.uint32))
-        features = tensor("linear.keys", np.uint32)
-        model._model.restore(
-            features,
+        slots = Slots(
+            tensor("linear.keys", np.uint32),
             tensor("linear.counts", np.uint32),
             tensor("linear.squares", np.float32),
             tensor("linear.exponents", np.uint8),
@@ -213,9 +215,15 @@ class Auto(NativeLearner):
             tensor("pair.keys", np.uint32),
             tensor("pair.slots", np.float32, 2),
         )
-        model._model.scalars = tensor("scalars", np.float64).tolist()
+        high, waiting = tensor("high", np.uint32), tensor("waiting", np.uint32)
+        check_slots(slots, high, waiting, model._most_pairs)
+        scalars = Scalars(tensor("scalars", np.float64), model.loss == "squared")
+        scalars.check()
+        model._model.set_high(high, waiting)
+        slots.give_to(model._model)
+        model._model.scalars = scalars.flat.tolist()
         model._model.rows = check_whole("rows", settings["rows"], least=0, most=2**63)
-        taken = int(features[-1]) if len(features) else -1
+        taken = int(slots.features[-1]) if len(slots.features) else -1
         model._model.next_feature = check_whole(
             "next_feature", settings["next_feature"], least=taken + 1, most=2**32
         )
