@@ -10,7 +10,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard csrc/*.* csrc/bind/*)
 # An editable install knows the files it found: a new or a missing one means installing again.
 STAMP := $(VENV)/.installed-$(firstword $(shell find src -name '*.py' | sort | cksum))
 
-.PHONY: setup check test test-long demo bench bench-kdd cost profile accuracy paper fuzz asan clean
+.PHONY: setup check test test-long demo bench bench-kdd cost profile accuracy paper fuzz asan tsan attack clean
 
 setup: $(STAMP)
 
@@ -98,22 +98,32 @@ build/fuzz/vw: fuzz/vw.cpp fuzz/driver.cpp $(addprefix csrc/,vw.cpp vw.hpp codin
 		$(CXX) $(SANITIZED) fuzz/vw.cpp fuzz/driver.cpp build/fuzz/vw.o -o $@; \
 	fi
 
-# The package with a sanitized core. Its interpreter starts outside of .venv, whose editable install
-# would bring a core of its own.
+# The package with a sanitized core, and a pqr that runs it. The interpreter starts outside of .venv,
+# whose editable install would bring a core of its own.
 ASAN := $(CURDIR)/build/asan
-ASAN_PYTHON = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
-	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
-	PYTHONPATH=$(ASAN)/package:$$(echo $(CURDIR)/$(VENV)/lib/python3*/site-packages) \
+TSAN := $(CURDIR)/build/tsan
+library = $$($(CXX) -print-file-name=$(1).so)
+python_with = PYTHONMALLOC=malloc PQR_COMMAND=$(1)/pqr \
+	PYTHONPATH=$(1)/package:$$(echo $(CURDIR)/$(VENV)/lib/python3*/site-packages) \
 	$$(readlink -f $(BIN)/python)
+ASAN_PYTHON = LD_PRELOAD="$(call library,libasan) $(call library,libstdc++)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 $(call python_with,$(ASAN))
+TSAN_PYTHON = LD_PRELOAD="$(call library,libtsan) $(call library,libstdc++)" \
+	TSAN_OPTIONS="log_path=$(TSAN)/report exitcode=66" \
+	setarch -R env $(call python_with,$(TSAN))
 
-$(ASAN)/.built: $(NATIVE) $(shell find src -name '*.py') | $(STAMP)
-	$(BIN)/cmake -S . -B $(ASAN) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPQR_SANITIZE=ON \
+$(ASAN)/.built: OPTION = -DPQR_SANITIZE=ON
+$(TSAN)/.built: OPTION = -DPQR_WATCH_THREADS=ON
+$(ASAN)/.built $(TSAN)/.built: %/.built: $(NATIVE) $(shell find src -name '*.py') | $(STAMP)
+	$(BIN)/cmake -S . -B $* -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(OPTION) \
 		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
-	$(BIN)/cmake --build $(ASAN) --target _core
-	rm -rf $(ASAN)/package
-	mkdir $(ASAN)/package
-	cp -r src/pqrlearn $(ASAN)/package
-	cp $(ASAN)/_core*.so $(ASAN)/package/pqrlearn
+	$(BIN)/cmake --build $* --target _core
+	rm -rf $*/package
+	mkdir $*/package
+	cp -r src/pqrlearn $*/package
+	cp $*/_core*.so $*/package/pqrlearn
+	printf '#!/bin/sh\nexec %s -m pqrlearn "$$@"\n' "$$(readlink -f $(BIN)/python)" > $*/pqr
+	chmod +x $*/pqr
 	touch $@
 
 fuzz: build/fuzz/libsvm build/fuzz/vw $(ASAN)/.built
@@ -125,13 +135,25 @@ fuzz: build/fuzz/libsvm build/fuzz/vw $(ASAN)/.built
 	$(ASAN_PYTHON) fuzz/tables.py --core $(ASAN) --seconds $$(($(SECONDS) / 2))
 	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --seconds $$(($(SECONDS) / 2))
 
+# All tests but those that build sanitized programs of their own, load another library before all
+# others, look at the installation, or bound the memory.
+ASAN_LEAVES := threads faults fuzz bits table attack public doors layers benchmarks studies
 asan: $(ASAN)/.built
-	$(ASAN_PYTHON) -m pytest -p no:cacheprovider -p no:xdist \
-		tests/test_models.py tests/test_model_edges.py tests/test_optimizers.py tests/test_auto.py \
-		tests/test_contract.py tests/test_digest.py tests/test_libsvm.py tests/test_modelfile.py \
-		tests/test_modelfile_attacks.py tests/test_separation.py tests/test_tables.py tests/test_values.py
+	$(ASAN_PYTHON) -m pytest -p no:cacheprovider -n 2 --dist loadfile tests \
+		$(addprefix --ignore=tests/test_,$(addsuffix .py,$(ASAN_LEAVES))) $(PYTEST)
 	$(ASAN_PYTHON) fuzz/tables.py --core $(ASAN) --runs 500
 	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --runs 2000
+
+# The tests of threads, with a core whose data races are reported: through the bindings, as Python
+# calls them. tests/native/threads.cpp does the same without Python.
+tsan: $(TSAN)/.built
+	$(TSAN_PYTHON) -m pytest -p no:cacheprovider -p no:xdist tests/test_threads.py tests/test_turns.py \
+		tests/test_contract.py -k "(test_threads and not race) or test_turns or other_threads" $(PYTEST)
+
+# Everything that has ever broken the project, at random seeds (fuzz/README.md): make attack MINUTES=10
+MINUTES ?= 10
+attack: setup build/fuzz/libsvm build/fuzz/vw
+	$(BIN)/python -m attack --minutes $(MINUTES) $(ATTACK)
 
 clean:
 	rm -rf $(VENV) .venv-bench build dist

@@ -97,7 +97,7 @@ class Linear(Ours):
 
 
 def make_cache(workload: Workload) -> None:
-    """The libsvm text as `pqr train` maps it into memory."""
+    """The libsvm text as parsed rows, which `pqr train` reads block by block."""
     if not (ROOT / workload.cache).exists():
         measure(
             [near(PQR), "data", "convert", workload.libsvm, "--to", "cache", "-o", workload.cache]

@@ -20,7 +20,7 @@ from pqrlearn.readers import CacheReader
 
 
 def main(cache: str, model_path: str, alpha: float, beta: float) -> None:
-    # A part of a cache is mapped, not read: take() copies it.
+    # A part of a batch keeps all of it alive: take() copies it.
     batches = [b.take(np.arange(len(b))) for b in CacheReader(cache, loss="logistic").batches()]
     model = LR(optimizer=Ftrl(alpha=alpha, beta=beta))
     before, start = os.times(), time.perf_counter()

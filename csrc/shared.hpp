@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <shared_mutex>
 #include <utility>
 
@@ -73,6 +74,20 @@ class Shared {
   void release() {
     held_ = false;
     holders_.unlock();
+  }
+
+  // Around fork(): nobody else is inside, so the child gets the model between two rows. The other
+  // threads, and whatever they held or waited for, do not exist there: it starts with new locks.
+  void before_fork() {
+    const std::lock_guard turn(turnstile_);
+    mutex_.lock();
+  }
+  void after_fork(bool in_child) {
+    if (!in_child) return mutex_.unlock();
+    new (&mutex_) std::shared_mutex;
+    new (&turnstile_) Turnstile;
+    new (&holders_) Turnstile;
+    held_ = false;
   }
 
   // Waits until nobody holds the model; nobody can hold it again before the turn ends.

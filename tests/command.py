@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import struct
 import subprocess
@@ -22,7 +23,7 @@ from pqrlearn import Batch
 from pqrlearn.readers import format_batch
 from strategies import as_dicts, random_batch
 
-PQR = str(Path(sysconfig.get_path("scripts")) / "pqr")
+PQR = os.environ.get("PQR_COMMAND") or str(Path(sysconfig.get_path("scripts")) / "pqr")
 SECONDS = 300  # no command of a test takes this long unless it hangs
 LOGGED = re.compile(r"^pqr: [^\n]*: (\d+%|[\d,]+ (rows|MB)  [\d,]+/s)[^\n]*\n", re.MULTILINE)
 """What a command logs every 30 seconds, as it may on a loaded machine."""

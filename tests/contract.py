@@ -10,6 +10,7 @@ import copy
 import pickle
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +24,7 @@ import pqrlearn
 from pqrlearn import Batch
 from pqrlearn.errors import DataError, RowError
 from pqrlearn.learners.base import Learner
+from storm import Readers, hurried
 from strategies import as_dicts, cut
 
 UNSEEN = 4_000_000_000  # a feature in no batch
@@ -393,6 +395,38 @@ def check_predicting_changes_nothing(make: Make, batch: Batch) -> None:
     model.predict_one({UNSEEN: 1.0, 1: 1.0})
     model.predict_one({"never": "seen", "a number": 2.0})
     assert model.to_bytes() == before
+
+
+# Threads.
+
+
+def check_other_threads_see_it_between_two_rows(make: Make, batch: Batch) -> None:
+    """Predictions are those of the model after some row; what is saved is such a model."""
+    model, twin = make(), make()
+    rows = replace(batch, weights=np.ones_like(batch.weights))  # or `rows` would not count them all
+    probes = batch.part(0, 3)
+
+    def answer(of: Learner) -> tuple[float, ...]:
+        return tuple(of.predict_many(probes).tolist())
+
+    with (
+        hurried(),
+        Readers(1, lambda: answer(model)) as asking,
+        Readers(1, lambda: copy.copy(model).to_bytes()) as saving,
+    ):
+        for first, last in pairwise([0, 1, 2, 9, len(rows) // 2, len(rows)]):
+            model.learn_many(cut(rows, first, last))
+            saving.wait()
+    assert asking.errors == saving.errors == []
+    answers, saved = {answer(twin)}, {twin.to_bytes()}
+    for x, y, _ in labelled(rows):
+        twin.learn_one(x, y)
+        answers.add(answer(twin))
+        saved.add(twin.to_bytes())
+    assert asking.seen <= answers
+    assert saving.seen <= saved
+    assert len(saving.seen) > 3
+    assert model.to_bytes() == twin.to_bytes()
 
 
 # Names.

@@ -160,13 +160,13 @@ def test_every_flipped_bit_of_a_cache_is_found_or_changes_nothing(tmp_path: Path
 @pytest.mark.parametrize("column", ARRAYS)
 def test_only_blocks_that_are_read_are_checked(column: str, tmp_path: Path) -> None:
     path = cached(tmp_path / "rows", random_batch(8, 13), random_batch(9, 17))
-    kept_columns = modelfile.mapped(path)[2]
+    kept_columns = modelfile.stored(path)[2]
     place = {"indices": "indptr", "values": "indptr"}.get(column)
-    at = int(kept_columns[place][9]) if place else 9  # of the second block
+    at = int(kept_columns[place].whole()[9]) if place else 9  # of the second block
     data = bytearray(path.read_bytes())
     size = int.from_bytes(data[:8], "little")
     begin = json.loads(data[8 : 8 + size])[column]["data_offsets"][0]
-    data[8 + size + begin + at * kept_columns[column].itemsize] ^= 1
+    data[8 + size + begin + at * kept_columns[column].dtype.itemsize] ^= 1
     path.write_bytes(data)
     reader = CacheReader(path)
     assert [len(batch) for batch in reader.part(0, 8).batches()] == [8]

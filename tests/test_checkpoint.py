@@ -26,7 +26,7 @@ from command import SECONDS, clicks, failure, feed, figures, message, ok, run, w
 from pqrlearn import Batch, modelfile
 from pqrlearn.checkpoint import Progress, cut, skip
 from pqrlearn.errors import Corrupt, DataError
-from pqrlearn.files import file_digest
+from pqrlearn.files import file_digest, temporary_folder
 from strategies import cut as part
 
 ROWS = clicks(seed=91)
@@ -408,13 +408,12 @@ def test_a_reader_that_has_gone_costs_the_figures_and_not_the_model(folder: Path
 def test_what_the_killed_have_left_is_cleared_up_and_what_the_living_write_is_not(
     folder: Path, tmp_path: Path
 ) -> None:
-    with subprocess.Popen(["true"]) as gone:
-        gone.wait(SECONDS)
-    dead, alive = tmp_path / f".kept.{gone.pid}.x.part", tmp_path / f".kept.{os.getpid()}.x.part"
-    foreign = tmp_path / ".kept.notes.of.mine.part"
-    for room in (dead, alive, foreign):
-        room.mkdir()
-        (room / "kept").write_text("half")
+    dead, foreign = tmp_path / ".kept.1.x.part", tmp_path / ".kept.notes.of.mine.part"
     kept = ["--checkpoint", tmp_path / "kept", "--every", EVERY]
-    ok("train", "--model", "pqr", folder / "rows.svm", *kept, "-o", tmp_path / "model.pqr")
-    assert names(tmp_path) == sorted([alive.name, foreign.name, "kept", "model.pqr"])
+    with temporary_folder(tmp_path / "kept") as alive:
+        for room in (dead, foreign):
+            room.mkdir()
+        for room in (dead, alive, foreign):
+            (room / "kept").write_text("half")
+        ok("train", "--model", "pqr", folder / "rows.svm", *kept, "-o", tmp_path / "model.pqr")
+        assert names(tmp_path) == sorted([alive.name, foreign.name, "kept", "model.pqr"])

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
 import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from command import PQR as COMMAND
-from command import SECONDS, clicks, failure, feed, message, write_rows
+from command import SECONDS, clicks, failure, feed, message, run, write_rows
 from pqrlearn import LR, PQR, Separation
 from pqrlearn.errors import PqrError
-from pqrlearn.files import atomic_path, atomic_write, check_writable
+from pqrlearn.files import atomic_path, atomic_write, check_writable, temporary_folder
 
 ROWS = clicks(seed=71, rows=200)
 
@@ -113,13 +116,145 @@ def test_what_a_killed_process_left_is_cleared_before_any_work(
     tmp_path: Path, attempt: Callable[[Path], None]
 ) -> None:
     """A run that was killed right after its last checkpoint never writes that file again."""
-    with subprocess.Popen(["true"]) as process:
+    with subprocess.Popen([sys.executable, "-c", KILLED, tmp_path / "file"]) as process:
         process.wait(SECONDS)
-    for owner in (process.pid, os.getpid()):
-        (tmp_path / f".file.{owner}.abc.part").mkdir()
-    attempt(tmp_path / "file")
-    assert f".file.{process.pid}.abc.part" not in leftovers(tmp_path)
-    assert f".file.{os.getpid()}.abc.part" in leftovers(tmp_path)
+    assert len(leftovers(tmp_path)) == 1
+    with temporary_folder(tmp_path / "file") as alive:
+        attempt(tmp_path / "file")
+        assert alive.name in leftovers(tmp_path)
+    assert leftovers(tmp_path) in ([], ["file"])
+
+
+KILLED = """
+import os, sys, pathlib
+from pqrlearn.files import temporary_folder
+with temporary_folder(pathlib.Path(sys.argv[1])):
+    os.kill(os.getpid(), 9)
+"""
+WRITE = "import sys; from pqrlearn.files import atomic_write; atomic_write(sys.argv[1], b'other')"
+
+
+def test_a_process_of_another_container_leaves_alone_what_is_being_written(tmp_path: Path) -> None:
+    """There the process that writes cannot be seen: its id is not one, or another's."""
+    apart = ["unshare", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no PID namespaces here: unshare needs to be root")
+    path = tmp_path / "file"
+    with atomic_path(path) as beside:
+        beside.write_bytes(b"mine")
+        subprocess.run([*apart, sys.executable, "-c", WRITE, path], check=True, timeout=SECONDS)
+        assert path.read_bytes() == b"other"
+        assert beside.read_bytes() == b"mine"
+    assert path.read_bytes() == b"mine"
+    assert leftovers(tmp_path) == ["file"]
+
+
+def test_a_folder_taken_for_a_leftover_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other process comes between making the folder and locking it."""
+    made, path = tempfile.mkdtemp, tmp_path / "file"
+
+    def interrupted(**options: object) -> str:
+        monkeypatch.undo()
+        folder = made(**options)  # type: ignore[call-overload]
+        atomic_write(path, b"other")
+        assert not os.path.exists(folder)
+        return str(folder)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", interrupted)
+    atomic_write(path, b"mine")
+    assert path.read_bytes() == b"mine"
+    assert leftovers(tmp_path) == ["file"]
+
+
+# Links and names.
+
+
+def test_a_link_stays_and_the_file_behind_it_is_written(folder: Path, tmp_path: Path) -> None:
+    link, real, new = tmp_path / "link", tmp_path / "disk" / "model.pqr", tmp_path / "new"
+    real.parent.mkdir()
+    link.symlink_to("disk/model.pqr")
+    new.symlink_to(link)
+    for name in (link, new):
+        result = run("train", "--model", "lr", folder / "rows.svm", "-o", name, "--quiet")
+        assert result.code == 0, result.err
+        assert name.is_symlink()
+    assert not real.is_symlink()
+    assert LR.load(real).rows > 0
+    assert leftovers(tmp_path / "disk") == ["model.pqr"]
+
+
+def test_links_in_a_circle_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(PqrError, match="a: cannot be written: Too many levels of symbolic links"):
+        atomic_write(tmp_path / "a", b"new")
+    assert leftovers(tmp_path) == ["a", "b"]
+
+
+def test_two_outputs_may_not_be_one_file_behind_a_link(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("model.pqr")
+    arguments = ["-o", tmp_path / "model.pqr", "--checkpoint", tmp_path / "link"]
+    said = failure(2, "train", folder / "rows.svm", *arguments)
+    assert said == "--output, --bad-rows and --checkpoint must be different files"
+
+
+def test_a_dash_is_no_file(folder: Path, tmp_path: Path) -> None:
+    wanted = "-: not the name of a file; ./- is a file of this name"
+    rows = folder / "rows.svm"
+    for command in (
+        ["train", rows, "-o", "-"],
+        ["train", rows, "-o", "model.pqr", "--checkpoint", "-"],
+        ["train", rows, "-o", "model.pqr", "--on-bad-row", "skip", "--bad-rows", "-"],
+        ["separate", rows, "-o", "-"],
+        ["data", "convert", rows, "-o", "-"],
+        ["paper", "all", "-o", "-"],
+    ):
+        assert failure(2, *command, cwd=tmp_path) == wanted
+    assert leftovers(tmp_path) == []
+    assert run("train", rows, "-o", "./-", cwd=tmp_path).code == 0
+    assert leftovers(tmp_path) == ["-"]
+
+
+def test_a_dash_is_stdout_where_the_results_are_text(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("y,site\n1,a\n0,b\n")
+    for command in (
+        ["predict", "-m", folder / "model.pqr", folder / "rows.svm"],
+        ["schema", "table.csv", "--label", "y"],
+    ):
+        plain, dashed = (run(*command, *more, cwd=tmp_path) for more in ([], ["-o", "-"]))
+        assert plain.out
+        assert (dashed.code, dashed.out) == (0, plain.out)
+    assert leftovers(tmp_path) == ["table.csv"]
+
+
+EVIL = "rows\x1b[2J\x9b31m\nx.svm"
+SHOWN = r"rows\x1b[2J\x9b31m\nx.svm"
+
+
+def test_a_file_name_cannot_command_the_terminal(folder: Path, tmp_path: Path) -> None:
+    assert SHOWN in failure(3, "train", EVIL, "-o", "model.pqr", cwd=tmp_path)
+    (tmp_path / EVIL).write_bytes((folder / "rows.svm").read_bytes() + b"rubbish\n")
+    result = run("train", EVIL, "-o", "model.pqr", "--on-bad-row", "skip", cwd=tmp_path)
+    assert f"skipped {SHOWN}:" in result.err
+    result = run("train", folder / "rows.svm", "-o", EVIL, cwd=tmp_path)
+    assert (result.code, SHOWN in result.out) == (0, True)
+    for text in (result.out, result.err):
+        assert all(c.isprintable() or c == "\n" for c in text)
+
+
+def test_a_feature_name_cannot_command_the_terminal(tmp_path: Path) -> None:
+    model = LR()
+    for _ in range(3):
+        model.learn_one({"\x1b]0;title\x07": 1.0, "\x9b2J": 1.0}, 1)
+    model.save(tmp_path / "model.pqr")
+    for more in ([], ["--json"]):
+        result = run("inspect", tmp_path / "model.pqr", *more)
+        assert result.code == 0, result.err
+        assert all(c.isprintable() or c == "\n" for c in result.out)
+    found = json.dumps(json.loads(result.out))
+    assert "\\u009b2J" in found
 
 
 # The real command.

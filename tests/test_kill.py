@@ -6,147 +6,29 @@ from what is left. In the end its model has the bytes of a run that nobody distu
 
 from __future__ import annotations
 
-import gzip
-import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
 import pytest
 
-import pqrlearn
-from command import PQR as COMMAND
-from command import SECONDS, clicks, write_rows
-from pqrlearn.checkpoint import Progress
-from strategies import cut
+from kills import WAYS, Run, kill_often, write_inputs
 
-EVERY = 50
-ROWS = clicks(seed=81, rows=3000)
 KILLS = 17  # of each way: more than a hundred in all
-WAYS = {
-    "auto": ("rows.svm", ""),
-    "pqr": ("rows.svm", "--model pqr --order 5"),
-    "lr by ogd, twice": ("a.svm", "--model lr --optimizer ogd --eta 1 --radius 1 --passes 2"),
-    "qr of two files": ("a.svm b.svm", "--model qr --loss squared --optimizer ftrl-general"),
-    "compressed": ("rows.svm.gz", "--model pqr --sample-rows 1000"),
-    "stdin": ("-", "--model pqr --sample-rows 500 --no-bias"),
-    "bad rows": ("bad.svm", "--model pqr --order 5 --loss squared --on-bad-row skip"),
-}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kill")
-    text = write_rows(folder / "rows.svm", ROWS).read_bytes()
-    write_rows(folder / "a.svm", cut(ROWS, 0, 1234))
-    write_rows(folder / "b.svm", cut(ROWS, 1234, len(ROWS)))
-    (folder / "rows.svm.gz").write_bytes(gzip.compress(text))
-    lines = text.splitlines(keepends=True)
-    for at in range(0, len(lines), 70):  # not a row, and a row that no model can learn
-        lines[at] += b"1 2:\n" if at % 140 else b"1 2:1e38 3:1e38\n"
-    (folder / "bad.svm").write_bytes(b"".join(lines))
+    write_inputs(folder)
     return folder
-
-
-class Run:
-    """One way to train, in a folder of its own, as often as it takes."""
-
-    def __init__(self, folder: Path, home: Path, inputs: str, options: str) -> None:
-        self.folder, self.home = folder, home
-        self.inputs, self.options = inputs.split(), options.split()
-        self.checkpoint, self.output = home / "checkpoint", home / "model.pqr"
-        self.reached = (0, 0)
-
-    def uninterrupted(self) -> bytes:
-        """What a run gives that keeps no checkpoints."""
-        self.finish(*self.options)
-        model = self.output.read_bytes()
-        self.output.unlink()
-        return model
-
-    def going_on(self) -> list[str]:
-        kept = ["--checkpoint", str(self.checkpoint), "--every", str(EVERY)]
-        if not self.checkpoint.exists():
-            return [*self.options, *kept]
-        policy = ["--on-bad-row", "skip"] * ("--on-bad-row" in self.options)
-        return ["--resume", str(self.checkpoint), *policy, *kept]
-
-    @contextmanager
-    def started(self, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-        command = [COMMAND, "train", *self.inputs, *options, "-o", str(self.output)]
-        nowhere, pipe = subprocess.DEVNULL, subprocess.PIPE
-        with (
-            (self.folder / "rows.svm").open("rb") as rows,
-            subprocess.Popen(
-                command, cwd=self.folder, stdin=rows, stdout=nowhere, stderr=pipe
-            ) as process,
-        ):
-            yield process
-
-    def finish(self, *options: str) -> None:
-        with self.started(*options) as process:
-            said = process.communicate(timeout=SECONDS)[1]
-        assert process.returncode == 0, said
-
-    def killed(self, random: Random) -> bool:
-        """Kills the run a moment after it has written a few checkpoints; False if it was faster."""
-        with self.started(*self.going_on()) as process:
-            for _ in range(random.randrange(4)):
-                before = self.version()
-                while process.poll() is None and self.version() == before:
-                    time.sleep(0.0005)
-            time.sleep(0.02 * random.random())
-            process.kill()
-            said = process.communicate(timeout=SECONDS)[1]
-        assert process.returncode in (-9, 0), said
-        return process.returncode == -9
-
-    def version(self) -> tuple[int, int] | None:
-        try:
-            status = self.checkpoint.stat()
-        except FileNotFoundError:
-            return None
-        return status.st_ino, status.st_mtime_ns
-
-    def check(self) -> None:
-        """Whatever the moment was: a whole checkpoint, never behind an earlier one."""
-        if not self.checkpoint.exists():
-            assert self.reached == (0, 0)
-            return
-        model = pqrlearn.load(self.checkpoint)
-        progress = Progress.restored(model.progress, "checkpoint")
-        assert progress.rows % EVERY == 0
-        assert progress.rows > 0
-        assert (progress.done_passes, progress.rows) >= self.reached
-        self.reached = progress.done_passes, progress.rows
-
-    def half_written(self) -> int:
-        return len(list(self.home.glob(".*.part")))
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run_killed_at_any_moment_goes_on_to_the_same_bytes(
     folder: Path, tmp_path: Path, way: str
 ) -> None:
-    run, random = Run(folder, tmp_path, *WAYS[way]), Random(way)
-    expected = run.uninterrupted()
-    kills = halves = 0
-    while kills < KILLS:
-        if run.killed(random):
-            kills += 1
-            halves += run.half_written() > 0
-            run.check()
-        else:
-            assert run.output.read_bytes() == expected
-            run.output.unlink()
-            run.checkpoint.unlink()
-            run.reached = (0, 0)
-    run.finish(*run.going_on())
-    assert run.output.read_bytes() == expected
+    halves = kill_often(Run(folder, tmp_path, *WAYS[way]), Random(way), KILLS)
     assert halves > 0, "no kill has met a checkpoint that was being written"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", "model.pqr"]
 
 
 def test_the_kills_are_a_hundred_and_more() -> None:

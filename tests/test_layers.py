@@ -77,9 +77,11 @@ BIND = {
     "scores": {"arrays", "rows", "../loss", "../score"},
     "digest": {"arrays", "../digest"},
     "dicts": {"arrays", "../names", "../row"},
+    "forks": set(),
     "named": {
         "arrays",
         "dicts",
+        "forks",
         "rows",
         "../model",
         "../names",

@@ -87,6 +87,8 @@ def test_a_schema_reads_as_a_person_would_write_it(tmp_path: Path) -> None:
         ("x = [", "not TOML"),
         ("[columns]\na = 3", "column 'a': expected its kind"),
         ('[columns]\na = "text"', "kind='text' must be one of label"),
+        ('[columns]\na = {kind = ["bins"]}', r"kind=\['bins'\] must be one of label"),
+        ('[columns]\na = {kind = "time", parts = [["hour"]]}', "parts must be"),
         ('[columns]\na = {kind = "bins"}', "bins need 1 to"),
         ('[columns]\na = {kind = "bins", edges = [2, 1]}', "edges must be finite and rise"),
         ('[columns]\na = {kind = "bins", edges = ["x"]}', "edges must be numbers"),

@@ -22,6 +22,7 @@ import pytest
 from pqrlearn import FM, LR, PQR, QR, Auto, Batch, DiFacto, Ftrl, Ogd, Separation
 from pqrlearn.learners.base import Learner
 from programs import COMPILER, needs_compiler
+from storm import Readers
 from strategies import as_dicts, random_batch
 
 ROOT = Path(__file__).parent.parent
@@ -77,48 +78,6 @@ def test_without_the_lock_the_race_is_reported(core: Path) -> None:
 
 ROWS = random_batch(seed=61, rows=8000, features=30)
 PROBES = ROWS.part(0, 3)
-
-
-class Readers:
-    """Threads that ask `question` of a model over and over while it learns."""
-
-    def __init__(self, count: int, question: Callable[[], Any]) -> None:
-        self.seen: set[Any] = set()
-        self.errors: list[Exception] = []
-        self.asked = [0] * count  # how often each has got an answer
-        self._question, self._stop = question, threading.Event()
-        self._ready = threading.Barrier(count + 1)
-        self._threads = [threading.Thread(target=self._ask, args=(at,)) for at in range(count)]
-
-    def __enter__(self) -> Readers:
-        for thread in self._threads:
-            thread.start()
-        self._ready.wait(SECONDS)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(SECONDS)
-            assert not thread.is_alive()
-
-    def wait(self) -> None:
-        """Until one of them has asked the model as it is now: twice, as it may be at it already."""
-        before, deadline = self.asked.copy(), time.monotonic() + SECONDS
-        while all(now < old + 2 for now, old in zip(self.asked, before, strict=True)):
-            assert not self.errors
-            assert time.monotonic() < deadline
-            time.sleep(0.0001)
-
-    def _ask(self, at: int) -> None:
-        try:
-            self.seen.add(self._question())
-            self._ready.wait(SECONDS)
-            while not self._stop.is_set():
-                self.seen.add(self._question())
-                self.asked[at] += 1
-        except Exception as error:
-            self.errors.append(error)
 
 
 def history(model: Learner, question: Callable[[], Any]) -> set[Any]:

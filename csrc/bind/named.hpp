@@ -22,6 +22,7 @@
 #include "../shared.hpp"
 #include "arrays.hpp"
 #include "dicts.hpp"
+#include "forks.hpp"
 #include "rows.hpp"
 
 namespace pqr::bind {
@@ -163,6 +164,8 @@ class Named {
  private:
   std::shared_ptr<Names> names_ = std::make_shared<Names>();
   DictRow scratch_;
+  ForkGuard guard_{[this] { model_.before_fork(); },
+                   [this](bool in_child) { model_.after_fork(in_child); }};
 };
 
 using Rates = std::map<std::string, double>;

@@ -18,18 +18,26 @@ from pqrlearn.rows import Batch
 
 @dataclass(frozen=True)
 class Progress:
-    """How many passes are done, and how many rows of the next; `inputs` are digests."""
+    """How many passes are done, and how many rows of the next; `inputs` are digests.
+
+    `refused` counts rows of the first pass that the model has refused; `bad_bytes` is the size of
+    the file of bad rows, None if there is none.
+    """
 
     inputs: tuple[str, ...]
     passes: int
     done_passes: int = 0
     rows: int = 0
+    refused: int = 0
+    bad_bytes: int | None = None
 
     def settings(self) -> dict[str, Any]:
-        return asdict(self)
+        optional = {"refused": 0, "bad_bytes": None}
+        return {key: value for key, value in asdict(self).items() if value != optional.get(key, "")}
 
-    def after(self, rows: int) -> Progress:
-        return replace(self, rows=self.rows + rows)
+    def after(self, rows: int, refused: int = 0, bad_bytes: int | None = None) -> Progress:
+        refused += self.refused
+        return replace(self, rows=self.rows + rows, refused=refused, bad_bytes=bad_bytes)
 
     def next_pass(self) -> Progress:
         return replace(self, done_passes=self.done_passes + 1, rows=0)
@@ -47,6 +55,11 @@ class Progress:
             numbers = {
                 key: check_whole(key, settings[key], least=least)
                 for key, least in (("passes", 1), ("done_passes", 0), ("rows", 0))
+            }
+            numbers |= {
+                key: check_whole(key, settings[key], least=0)
+                for key in ("refused", "bad_bytes")
+                if key in settings
             }
             if numbers["done_passes"] >= numbers["passes"]:
                 raise ValueError("all passes are done")

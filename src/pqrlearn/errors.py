@@ -88,10 +88,11 @@ class RefusedRow(RowError):
     """A row that a model cannot learn or predict; those before it in the batch are done.
 
     `row` is its position in the batch and `alone` a Batch that holds only this row; `margins` are
-    those of the rows before it.
+    those of the rows before it. `number` is its position in a pass of a Loop.
     """
 
     row: int
+    number: int
     alone: Any
     margins: Any
 

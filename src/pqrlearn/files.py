@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import glob
 import os
 import shutil
@@ -10,11 +12,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
-from pqrlearn.errors import PqrError
+from pqrlearn.errors import HyperError, PqrError
 
 _DIGEST_BLOCKS = 16
 _BLOCK_BYTES = 1 << 16
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 @contextmanager
@@ -22,10 +26,12 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path to write to, which replaces `path` when the block ends.
 
     The file is synced first. On any error, including Ctrl-C and a full disk, the old file stays and
-    the new one is removed. Permissions are those of the old file, or follow the umask.
+    the new one is removed. Permissions are those of the old file, or follow the umask. If `path` is
+    a symbolic link, the file that it points to is replaced.
     """
-    target = Path(path)
+    check_name(path)
     try:
+        target = _followed(Path(path))
         _check_regular(target)
         with temporary_folder(target) as folder:
             temporary = folder / target.name
@@ -37,22 +43,23 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.replace(temporary, target)
             sync(target.parent)
     except OSError as error:
-        raise write_error(target, error) from error
+        raise write_error(Path(path), error) from error
 
 
 @contextmanager
 def temporary_folder(target: Path) -> Iterator[Path]:
     """A temporary folder beside `target`, removed at the end.
 
-    Folders that killed processes left there are removed too.
+    Folders that killed processes left there are removed too. A lock tells which are in use: unlike
+    a process id, it means the same in every container that has the disk.
     """
     _remove_leftovers(target)
-    prefix = f".{target.name}.{os.getpid()}."
-    folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".part", dir=target.parent))
+    folder, lock = _locked_folder(target)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
 
 
 def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
@@ -62,13 +69,37 @@ def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raises what `atomic_path` would raise: before long work instead of after it."""
-    target = Path(path)
+    check_name(path)
     try:
+        target = _followed(Path(path))
         _check_regular(target)
         with temporary_folder(target):
             pass
     except OSError as error:
-        raise write_error(target, error) from error
+        raise write_error(Path(path), error) from error
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Rejects `-`, which elsewhere means a stream."""
+    if path == "-":
+        raise HyperError("-: not the name of a file; ./- is a file of this name")
+
+
+def write_all(file: IO[bytes], data: Any) -> None:
+    """Writes all bytes to an unbuffered file, whose `write` may stop halfway."""
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+
+
+def _followed(target: Path) -> Path:
+    """What a symbolic link points to, whether it exists or not."""
+    if not target.is_symlink():
+        return target
+    found = Path(os.path.realpath(target))
+    if found.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return found
 
 
 def _check_regular(target: Path) -> None:
@@ -76,22 +107,55 @@ def _check_regular(target: Path) -> None:
         raise PqrError(f"{target}: not a regular file: it is not replaced")
 
 
-def _remove_leftovers(target: Path) -> None:
-    """Removes temporary folders of processes that no longer run."""
-    for folder in target.parent.glob(f".{glob.escape(target.name)}.*.*.part"):
-        owner = folder.name.rsplit(".", 3)[1]
-        if owner.isdigit() and not _is_alive(int(owner)):
+def _locked_folder(target: Path) -> tuple[Path, int]:
+    """A new folder and the lock of whoever uses it."""
+    while True:
+        prefix = f".{target.name}.{os.getpid()}."
+        folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".part", dir=target.parent))
+        try:
+            return folder, _lock(_lock_of(folder, target), wait=True)
+        except FileNotFoundError:
+            continue  # another process took it for a leftover, before it was locked
+        except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
+            raise
 
 
-def _is_alive(process: int) -> bool:
+def _remove_leftovers(target: Path) -> None:
+    """Removes temporary folders that no process uses."""
+    for folder in target.parent.glob(f".{glob.escape(target.name)}.*.*.part"):
+        if not folder.name.rsplit(".", 3)[1].isdigit():
+            continue  # not from here
+        try:
+            lock = _lock(_lock_of(folder, target), wait=False)
+        except OSError:
+            continue  # in use, or somebody else's
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _lock_of(folder: Path, target: Path) -> Path:
+    return folder / f"{target.name}.lock"
+
+
+def _lock(path: Path, *, wait: bool) -> int:
+    """The descriptor of a file that is locked until it is closed, or until the process dies.
+
+    Where the file system has no locks, nobody gets one without `wait`, so that nothing is removed.
+    """
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError as error:
+            if not wait or error.errno not in _NO_LOCKS:
+                raise
+        if not os.path.samestat(os.stat(path), os.fstat(lock)):
+            raise FileNotFoundError(path)
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
 
 
 def write_error(target: Path, error: OSError) -> PqrError:

@@ -69,7 +69,9 @@ class Journal:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab", buffering=0) as file:
-                file.write(line if _ends_with_newline(self.path) else b"\n" + line)
+                rest = memoryview(line if _ends_with_newline(self.path) else b"\n" + line)
+                while rest:  # on a nearly full disk a write may stop halfway
+                    rest = rest[file.write(rest) :]
                 os.fsync(file.fileno())
         except OSError as error:
             raise PqrError(f"{self.path}: cannot be written: {error.strerror or error}") from error

@@ -10,11 +10,11 @@ from __future__ import annotations
 import io
 import json
 import math
-import mmap
 import os
 import shutil
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pqrlearn import _core
+from pqrlearn.container import CutOff, Stored, Unreadable, open_tensors
 from pqrlearn.errors import Corrupt, ModelFileError, NotAModel, WrongVersion
 from pqrlearn.files import atomic_path
 
@@ -34,7 +35,7 @@ _DTYPES = {"U64": "<u8", "I64": "<i8", "F64": "<f8", "F32": "<f4", "U32": "<u4",
 """In the order of tensors in a file: the widest types first, so that all are aligned."""
 _PIECE = 1 << 20
 BLOCKS = "digests"
-"""The tensor with digests of the others, block by block, for files that are memory-mapped."""
+"""The tensor with digests of the others, block by block, for files that are read in parts."""
 _CUT_OFF = ("incomplete", "invalidoffset", "notfullycovered", "invalidheaderlength")
 
 Settings = dict[str, Any]
@@ -175,75 +176,54 @@ def from_bytes(data: bytes, name: str = "<bytes>") -> tuple[str, Settings, Tenso
 
     try:
         tensors = load(data)
-        _, header = _header_in(io.BytesIO(data))
+        size = struct.unpack("<Q", data[:8])[0]
+        header: dict[str, Any] = json.loads(data[8 : 8 + size])
     except (SafetensorError, ValueError, KeyError) as error:
         raise _unreadable(name, error) from None
-    return (*_checked(name, header, tensors), tensors)
+    return (*_checked(name, header, lambda each: digest_of(tensors[each])), tensors)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[str, Settings, Tensors]:
     """`from_bytes` of a file, without a second copy in memory."""
-    from safetensors import SafetensorError, safe_open
-
-    _must_be_a_file(Path(path))
-    try:
-        with safe_open(path, framework="numpy") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        with open(path, "rb") as raw:
-            _, header = _header_in(raw)
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
-        # TypeError, AttributeError: types such as BF16, which NumPy does not have
-        raise _unreadable(str(path), error) from None
-    except OSError as error:
-        raise ModelFileError(f"{path}: {error.strerror or error}") from None
-    return (*_checked(str(path), header, tensors), tensors)
+    with _reading(path):
+        header, stored = open_tensors(path)
+        tensors = {name: tensor.whole() for name, tensor in stored.items()}
+    return (*_checked(str(path), header, lambda name: digest_of(tensors[name])), tensors)
 
 
-def mapped(path: str | os.PathLike[str]) -> tuple[str, Settings, Tensors]:
-    """Like `read`, but memory-mapped: only what is accessed is loaded."""
-    from safetensors import SafetensorError, safe_open
+def stored(path: str | os.PathLike[str]) -> tuple[str, Settings, dict[str, Stored]]:
+    """Like `read`, but tensors stay on disk: only what is asked for is read."""
+    with _reading(path):
+        header, tensors = open_tensors(path)
 
-    _must_be_a_file(Path(path))
-    try:
-        with safe_open(path, framework="numpy"), open(path, "rb") as raw:  # checks the offsets
-            start, header = _header_in(raw)
-            pages = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)
-    except (SafetensorError, ValueError) as error:
-        raise _unreadable(str(path), error) from None
-    except OSError as error:
-        raise ModelFileError(f"{path}: {error.strerror or error}") from None
-    tensors = {
-        name: _view(pages, start, entry) for name, entry in header.items() if name != "__metadata__"
-    }
-    return (*_checked(str(path), header, tensors), tensors)
+        def digest(name: str) -> Digest:
+            found = Digest()
+            for piece in tensors[name].pieces():
+                found.update(piece)
+            return found
 
-
-def _header_in(file: IO[bytes]) -> tuple[int, dict[str, Any]]:
-    """The offset of the tensors and the header before them, for a file that safetensors accepts."""
-    size = struct.unpack("<Q", file.read(8))[0]
-    header: dict[str, Any] = json.loads(file.read(size))
-    return 8 + size, header
-
-
-def _view(pages: mmap.mmap, start: int, entry: dict[str, Any]) -> npt.NDArray[Any]:
-    """An array over the bytes of a tensor; unknown types become bytes."""
-    begin, end = entry["data_offsets"]
-    dtype = np.dtype(_DTYPES.get(entry["dtype"], "u1"))
-    flat = np.frombuffer(pages, dtype, (end - begin) // dtype.itemsize, start + begin)
-    return flat.copy() if not flat.flags.aligned else flat
+        return (*_checked(str(path), header, digest), tensors)
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
     """The kind of a file, without reading its tensors."""
-    from safetensors import SafetensorError, safe_open
+    with _reading(path):
+        header, _ = open_tensors(path)
+    kind: str = _described(str(path), header.get("__metadata__"))["kind"]
+    return kind
 
+
+@contextmanager
+def _reading(path: str | os.PathLike[str]) -> Iterator[None]:
     _must_be_a_file(Path(path))
     try:
-        with safe_open(path, framework="numpy") as file:
-            kind: str = _described(str(path), file.metadata())["kind"]
-            return kind
-    except SafetensorError as error:
-        raise _unreadable(str(path), error) from None
+        yield
+    except CutOff as error:
+        raise _cut_off(str(path), error) from None
+    except Unreadable as error:
+        raise _not_a_model(str(path), error) from None
+    except OSError as error:
+        raise ModelFileError(f"{path}: {error.strerror or error}") from None
 
 
 def _must_be_a_file(path: Path) -> None:
@@ -259,18 +239,26 @@ def _must_be_a_file(path: Path) -> None:
 def _unreadable(name: str, error: Exception) -> ModelFileError:
     reason = str(error)
     words = reason.lower().replace(" ", "")  # spelled differently by versions of safetensors
-    if any(sign in words for sign in _CUT_OFF):
-        return Corrupt(f"{name}: the file is cut off or damaged ({reason})")
-    return NotAModel(f"{name}: not a model of pqrlearn ({reason})")
+    return (_cut_off if any(sign in words for sign in _CUT_OFF) else _not_a_model)(name, error)
 
 
-def _checked(name: str, header: dict[str, Any], tensors: Tensors) -> tuple[str, Settings]:
+def _cut_off(name: str, error: Exception) -> ModelFileError:
+    return Corrupt(f"{name}: the file is cut off or damaged ({error})")
+
+
+def _not_a_model(name: str, error: Exception) -> ModelFileError:
+    return NotAModel(f"{name}: not a model of pqrlearn ({error})")
+
+
+def _checked(
+    name: str, header: dict[str, Any], digest_in: Callable[[str], Digest]
+) -> tuple[str, Settings]:
     """The kind and the settings, once the digest is verified."""
     described = _described(name, header.pop("__metadata__", None))
     digest = described.pop("digest", None)
     if digest is not None or described["format"] > _OLDEST:
-        hashed = [BLOCKS] if BLOCKS in tensors else tensors
-        digests = {each: digest_of(tensors[each]) for each in hashed}
+        hashed = [BLOCKS] if BLOCKS in header else list(header)
+        digests = {each: digest_in(each) for each in hashed}
         if digest != _digest(described, header, digests):
             raise Corrupt(
                 f"{name}: the file is damaged: its digest does not match its content; "

@@ -121,9 +121,11 @@ class Loop:
         *,
         skip_refused: bool = False,
         learns: bool = True,
+        start: int = 0,
     ) -> None:
         self.metrics = Metrics(learner.loss)
         self.refused: list[RefusedRow] = []
+        self._rows = start  # the number of the next row
         self._margins_of = learner.learn_margins if learns else learner.margin_many
         self._batches = labelled_batches(learner, batches) if is_frame(batches) else batches
         self._skip = skip_refused
@@ -138,6 +140,7 @@ class Loop:
                 if done > 0:
                     rest = rest.part(done, len(rest))
                 margins, done = self._margins(rest)
+                self._rows += done
                 self._scorer.wait()
                 if done == len(rest):
                     yield batch
@@ -150,6 +153,7 @@ class Loop:
         except RefusedRow as error:
             if not self._skip:
                 raise
+            error.number = self._rows + error.row
             self.refused.append(error)
             return error.margins, error.row + 1
 

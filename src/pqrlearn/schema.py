@@ -76,7 +76,7 @@ class Column:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise HyperError(f"a column must have a name, not {self.name!r}")
-        if self.kind not in KINDS:
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
             raise self._wrong(f"kind={self.kind!r} must be one of {', '.join(KINDS)}")
         self._refuse_foreign()
         self._check_types()

@@ -16,6 +16,7 @@ from importlib import import_module
 import click
 
 from pqrlearn.cli.renamed import renewed
+from pqrlearn.cli.text import printable
 from pqrlearn.errors import PqrError, SettingsConflict
 
 COMMANDS = {
@@ -133,7 +134,7 @@ def main() -> None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]  # in any position
     debug = len(arguments) < len(sys.argv) - 1
-    arguments = renewed(arguments, lambda text: print(f"pqr: {text}", file=sys.stderr))
+    arguments = renewed(arguments, lambda text: print(f"pqr: {printable(text)}", file=sys.stderr))
     if sys.stdout is None:
         _fail("standard output is closed", 1, debug)
     if isinstance(sys.stdout, io.TextIOWrapper):  # escapes names that the terminal cannot show
@@ -187,7 +188,7 @@ def _fail(message: str, code: int, debug: bool) -> None:
         import traceback
 
         traceback.print_exc()
-    print(f"pqr: {message}", file=sys.stderr)
+    print(f"pqr: {printable(message)}", file=sys.stderr)
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

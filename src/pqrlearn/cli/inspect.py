@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ import numpy as np
 from pqrlearn import modelfile
 from pqrlearn.cli import options, show
 from pqrlearn.cli.separate import print_separation
+from pqrlearn.cli.text import printable
 from pqrlearn.learners import Auto, Learner, Mixture, load
 from pqrlearn.names import Names
 from pqrlearn.separation import KIND, Separation
@@ -55,8 +57,9 @@ def _print_names(names: Names, as_json: bool) -> None:
     if as_json:
         show.print_json({"names": {str(names.name(number)): number for number in numbers}})
         return
+    shown = printable if sys.stdout.isatty() else str  # elsewhere train --names reads them
     for number in numbers:
-        print(number, names.name(number))
+        print(number, shown(str(names.name(number))))
 
 
 def _inspect_separation(separation: Separation, top: int, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import IO, Any
 
 from pqrlearn.cli import options
 from pqrlearn.errors import RefusedRow, SettingsConflict
+from pqrlearn.files import check_name
 from pqrlearn.learners import Learner
 from pqrlearn.readers import Inputs, format_batch, read_inputs
 
@@ -36,6 +37,7 @@ def inputs_for(
     if bad_rows is None:
         yield inputs, refused
         return
+    check_name(bad_rows)
     with open(bad_rows, "wb") as file:
         inputs.keep_bad(file)
         yield inputs, refused

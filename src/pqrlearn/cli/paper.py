@@ -19,7 +19,7 @@ import click
 
 from pqrlearn import plots
 from pqrlearn.cli import options, show
-from pqrlearn.files import check_writable
+from pqrlearn.files import check_name, check_writable
 from pqrlearn.paper import complexity, tables
 from pqrlearn.paper.everything import sections
 from pqrlearn.paper.printed import CLICKS, RATINGS
@@ -245,6 +245,7 @@ def everything(
     stopped and started again, it reuses the finished cells.
     """
     plots.check()
+    check_name(output)
     Path(output).mkdir(parents=True, exist_ok=True)
     start, budget = time.monotonic(), Budget(**rest)
     share = fraction if simulated else None

@@ -35,7 +35,7 @@ Write = Callable[[Sequence[Any] | None, FloatArray], None]
     metavar="WHAT",
     help="Print probability, margin or label. Default: click probability, rating, or mean count.",
 )
-@options.output("Write to FILE instead of stdout, atomically.")
+@options.output("Write to FILE instead of stdout (-), atomically.")
 @click.option(
     "--to",
     "form",
@@ -98,7 +98,7 @@ def _has_a_stream(inputs: Inputs) -> bool:
 
 @contextmanager
 def _opened(path: str | None) -> Iterator[IO[str]]:
-    if path:
+    if path and path != "-":
         with atomic_path(path) as temporary, temporary.open("w", newline="") as file:
             yield file
     else:

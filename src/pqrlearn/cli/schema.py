@@ -16,7 +16,7 @@ from pqrlearn.readers import read_inputs
     cls=page.Command, short_help="Say what the columns of a table are, in a file to edit."
 )
 @options.files
-@options.output("Write to FILE instead of stdout.")
+@options.output("Write to FILE instead of stdout (-).")
 @options.schema
 @page.config
 @options.as_json
@@ -25,6 +25,7 @@ def schema(files: tuple[str, ...], output: str | None, as_json: bool, **rest: An
 
     Edit it and give it to pqr train --schema.
     """
+    output = None if output == "-" else output
     if output:
         check_writable(output)
     found = read_inputs(files, options.take_reading(rest), labelled=False).schema

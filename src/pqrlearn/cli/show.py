@@ -10,6 +10,7 @@ from typing import IO, Any, Literal
 from pqrlearn.cli.progress import progress as progress
 from pqrlearn.cli.progress import steps as steps
 from pqrlearn.cli.progress import tally as tally
+from pqrlearn.cli.text import printable, printable_json
 from pqrlearn.errors import RowError
 from pqrlearn.learners import PQR, Auto, Learner, Mixture
 from pqrlearn.progressive import Pass
@@ -20,12 +21,12 @@ _LEAST_WIDTH = 8  # of a column that is wrapped
 
 
 def print_json(figures: dict[str, Any]) -> None:
-    print(json.dumps(figures, allow_nan=False, ensure_ascii=False))
+    print(printable_json(json.dumps(figures, allow_nan=False, ensure_ascii=False)))
 
 
 def note(message: str) -> None:
     """Prints a message on stderr."""
-    print(f"pqr: {message}", file=sys.stderr)
+    print(f"pqr: {printable(message)}", file=sys.stderr)
 
 
 def note_bad_rows(count: int, first: Sequence[RowError]) -> None:
@@ -45,7 +46,7 @@ def schema(of: Schema, loss: str) -> None:
     if rest:
         ignored = [_short(c.name, 24) for c in rest if c.kind == "ignored"]
         names = f"; ignored: {', '.join(ignored)}" if ignored else ""
-        print(f"and {len(rest):,} more{names}", file=sys.stderr)
+        print(f"and {len(rest):,} more{printable(names)}", file=sys.stderr)
 
 
 def _short(text: str, most: int) -> str:
@@ -83,7 +84,7 @@ def table(
             column, justify=justify, no_wrap=not wraps, overflow="fold", min_width=least
         )
     for row in rows:
-        drawn.add_row(*(Text(cell) for cell in row))
+        drawn.add_row(*(Text(printable(cell)) for cell in row))
     out = file or sys.stdout
     if title:
         print(title, file=out)

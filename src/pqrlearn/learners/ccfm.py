@@ -38,17 +38,9 @@ class CCFM(SpectralLearner):
     def _learn_linear(self, features: list[int], values: list[float], slope: float) -> None:
         """Nothing to do: the linear part is in the matrix."""
 
-    def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
-        """The features of each coordinate of a block, and its weight in the margin.
-
-        >>> model = CCFM(ball=NuclearBall(block_rows=1))
-        >>> _ = model.learn_one({"user": "ann", "film": "alien"}, 1)
-        >>> model.weights("square")[0].tolist()
-        [0, 1]
-        """
-        self._check_block(block)
-        if block == "pair":
-            return self._pair_weights()
+    def _block_weights(
+        self, block: str
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
         if block == "bias":
             origin = np.zeros(1, np.int64)
             return np.zeros(0, np.uint32), self._spectrum.entries(origin, origin) / 2

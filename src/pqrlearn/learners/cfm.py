@@ -97,17 +97,9 @@ class CFM(SpectralLearner):
             slot = self._linear.get(feature, START)
             self._linear[feature] = step(slot, slope * value, rates, rates.l1)
 
-    def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
-        """The features of each coordinate of a block, and its weight.
-
-        >>> model = CFM(ball=NuclearBall(block_rows=1))
-        >>> _ = model.learn_one({"user": "ann", "film": "alien"}, 1)
-        >>> model.weights("pair")[0].tolist()
-        [[0, 1]]
-        """
-        self._check_block(block)
-        if block == "pair":
-            return self._pair_weights()
+    def _block_weights(
+        self, block: str
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
         if block == "bias":
             return np.zeros(0, np.uint32), np.array([self._bias[2]])
         return self.features, np.array([slot[2] for slot in self._linear.values()], np.float64)

@@ -62,9 +62,10 @@ class SpectralLearner(NumberedLearner):
         margins = np.empty(len(batch))
         for start in range(0, len(batch), _PREDICT_ROWS):
             stop = min(start + _PREDICT_ROWS, len(batch))
-            margins[start:stop] = self._spectrum.margins(self._entries(batch, start, stop))
-            for row in range(start, start if self._augmented else stop):
-                margins[row] += self._linear_margin(*_listed(batch, row))
+            with self._turns.among():
+                margins[start:stop] = self._spectrum.margins(self._entries(batch, start, stop))
+                for row in range(start, start if self._augmented else stop):
+                    margins[row] += self._linear_margin(*_listed(batch, row))
         wrong = np.flatnonzero(~np.isfinite(margins))
         return complete(margins[: wrong[0]] if len(wrong) else margins, batch)
 
@@ -77,10 +78,11 @@ class SpectralLearner(NumberedLearner):
         learned = np.flatnonzero(batch.weights > 0)
         done = 0
         while done < len(batch):
-            missing = self._spectrum.block_rows - len(self._waiting_slopes)
-            last = int(np.searchsorted(learned, done)) + missing - 1
-            stop = int(learned[last]) + 1 if last < len(learned) else len(batch)
-            part = self._learn_part(batch, done, stop)
+            with self._turns.alone():
+                missing = self._spectrum.block_rows - len(self._waiting_slopes)
+                last = int(np.searchsorted(learned, done)) + missing - 1
+                stop = int(learned[last]) + 1 if last < len(learned) else len(batch)
+                part = self._learn_part(batch, done, stop)
             margins[done : done + len(part)] = part
             done += len(part)
             if done < stop:
@@ -186,10 +188,6 @@ class SpectralLearner(NumberedLearner):
     def _size(self) -> dict[str, Any]:
         return {"radius": self.ball.radius}
 
-    def _check_block(self, block: str) -> None:
-        if block not in self.blocks:
-            raise KeyError(f"{self.kind} has no block {block!r}, only {', '.join(self.blocks)}")
-
     def _features_at(self, positions: IntArray) -> npt.NDArray[np.uint32]:
         return self.features[positions - self._augmented]
 
@@ -200,6 +198,26 @@ class SpectralLearner(NumberedLearner):
         low, high = low[pairs], high[pairs]
         keys = np.stack([self._features_at(low), self._features_at(high)], axis=1)
         return keys, self._spectrum.entries(low, high)
+
+    def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
+        """The features of each coordinate of a block, and its weight in the margin.
+
+        >>> from pqrlearn import CFM
+        >>> model = CFM(ball=NuclearBall(block_rows=1))
+        >>> _ = model.learn_one({"user": "ann", "film": "alien"}, 1)
+        >>> model.weights("pair")[0].tolist()
+        [[0, 1]]
+        """
+        if block not in self.blocks:
+            raise KeyError(f"{self.kind} has no block {block!r}, only {', '.join(self.blocks)}")
+        with self._turns.among():
+            return self._pair_weights() if block == "pair" else self._block_weights(block)
+
+    @abstractmethod
+    def _block_weights(
+        self, block: str
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
+        """The same, of any other block than pairs."""
 
     # -- saving -----------------------------------------------------------------
 

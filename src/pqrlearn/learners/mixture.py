@@ -14,7 +14,7 @@ from pqrlearn.hyper import check_whole
 from pqrlearn.learners.base import Learner
 from pqrlearn.learners.bayes import BAYES
 from pqrlearn.learners.build import LEARNERS
-from pqrlearn.learners.given import complete
+from pqrlearn.learners.given import complete, located
 from pqrlearn.learners.numbered import NumberedLearner
 from pqrlearn.loss import LossName, loss_named
 from pqrlearn.rows import Batch, FloatArray
@@ -22,6 +22,7 @@ from pqrlearn.separation import name_tensors
 
 _NO_FEATURES = np.zeros(0, np.uint32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
+_SLICE_ROWS = 4096  # learned at a time, while readers wait
 
 
 class Mixture(NumberedLearner):
@@ -45,7 +46,7 @@ class Mixture(NumberedLearner):
     kind = "mixture"
 
     def __init__(self, learners: Iterable[Learner]) -> None:
-        super().__init__()
+        super().__init__(outer=True)
         self.learners = tuple(learners)
         _check_learners(self.learners)
         self.loss = check_mixable(self.learners[0].loss)
@@ -57,8 +58,26 @@ class Mixture(NumberedLearner):
     # -- learning and predicting ------------------------------------------------
 
     def _learn_batch(self, batch: Batch) -> FloatArray:
-        """Learns up to a row that the first learner refuses: if all refuse it, no learner may have
-        learned a later row."""
+        try:
+            _core.check_targets(self.loss, batch.labels, batch.weights)
+        except ValueError as error:
+            raise located(error, batch) from None
+        mixed, done = [np.zeros(0)], 0
+        while done < len(batch):
+            part = batch.part(done, min(len(batch), done + _SLICE_ROWS))
+            with self._turns.alone():
+                mixed.append(self._learn_part(part))
+            done += len(mixed[-1])
+            if len(mixed[-1]) < len(part):
+                break
+        return complete(np.concatenate(mixed), batch)
+
+    def _learn_part(self, batch: Batch) -> FloatArray:
+        """Margins of the rows before one that all learners refuse.
+
+        The others learn up to a row that the first one refuses: if all refuse it, no learner may
+        have learned a later row.
+        """
         mixed, done = [np.zeros(0)], 0
         while True:
             rest = batch.part(done, len(batch)) if done else batch
@@ -73,11 +92,14 @@ class Mixture(NumberedLearner):
             self._rows += int(np.count_nonzero(run.weights[:stop] > 0))
             done += stop
             if stop < len(run) or done == len(batch):
-                return complete(np.concatenate(mixed), batch)
+                return np.concatenate(mixed)
 
     def _batch_margins(self, batch: Batch) -> FloatArray:
-        margins = np.stack([_each_row(learner._batch_margins, batch) for learner in self.learners])
-        return complete(self._bayes.mixed(margins[:, : _predicted(margins)]), batch)
+        with self._turns.among():
+            found = [_each_row(learner._batch_margins, batch) for learner in self.learners]
+            margins = np.stack(found)
+            mixed = self._bayes.mixed(margins[:, : _predicted(margins)])
+        return complete(mixed, batch)
 
     # -- inspecting -------------------------------------------------------------
 
@@ -91,7 +113,8 @@ class Mixture(NumberedLearner):
         >>> Mixture([LR(), LR(alpha=0.2)]).posterior()
         [0.5, 0.5]
         """
-        return [float(share) for share in self._bayes.posterior()]
+        with self._turns.among():
+            return [float(share) for share in self._bayes.posterior()]
 
     def regret(self) -> float:
         """The total loss of its predictions minus that of the best learner; often negative.
@@ -102,7 +125,8 @@ class Mixture(NumberedLearner):
         >>> Mixture([LR(), LR(alpha=0.2)]).regret()
         0.0
         """
-        return self._bayes.regret()
+        with self._turns.among():
+            return self._bayes.regret()
 
     def bound(self) -> float:
         """The upper bound of `regret`, up to rounding.
@@ -111,7 +135,8 @@ class Mixture(NumberedLearner):
         >>> round(Mixture([LR(), LR(alpha=0.2)]).bound(), 2)
         0.69
         """
-        return self._bayes.bound()
+        with self._turns.among():
+            return self._bayes.bound()
 
     @property
     def rows(self) -> int:
@@ -143,8 +168,9 @@ class Mixture(NumberedLearner):
                 f"this mixture has no block {block!r}, only {', '.join(self.blocks)}: "
                 "all of its learners must have it"
             )
-        keys, weights = zip(*(learner.weights(block) for learner in self.learners), strict=True)
-        amounts = [share * w for share, w in zip(self.posterior(), weights, strict=True)]
+        with self._turns.among():
+            keys, weights = zip(*(one.weights(block) for one in self.learners), strict=True)
+            amounts = [share * w for share, w in zip(self.posterior(), weights, strict=True)]
         if block == "bias":
             return _NO_FEATURES, np.sum(amounts, axis=0)
         numbers, places = np.unique(_numbers(np.concatenate(keys)), return_inverse=True)

@@ -263,13 +263,14 @@ class Spectrum:
     # -- saving ------------------------------------------------------------------
 
     def tensors(self) -> modelfile.Tensors:
+        """Copies: some of these arrays change in place."""
         low, high = self.pairs()
         return {
             "terms.weights": self.weights,
-            "terms.factors": self.factors,
+            "terms.factors": self.factors.copy(),
             "gradient.keys": np.stack([low, high], axis=1).astype(np.uint32),
-            "gradient.sums": self._sums,
-            "gradient.scales": self._scales,
+            "gradient.sums": self._sums.copy(),
+            "gradient.scales": self._scales.copy(),
             "gradient.scalars": np.array([self.inner, self.energy]),
         }
 

@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from typing import IO, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, Protocol
 
 from pqrlearn.errors import DataError, HyperError, RowError
 from pqrlearn.files import file_digest
@@ -22,6 +22,12 @@ AnyPath = str | os.PathLike[str]
 OnBadRow = Literal["stop", "skip"]
 
 
+class BadRowFile(Protocol):
+    """Where bad rows are kept: an open file, or whatever else they can be written to."""
+
+    def write(self, row: bytes, /) -> object: ...
+
+
 class Reader(ABC):
     """One input as a stream of Batches, in bounded memory.
 
@@ -35,9 +41,10 @@ class Reader(ABC):
     """Whether the format names its features; in other formats they are numbers."""
     ready: ClassVar[bool] = False
     """Whether rows are stored parsed, so that reading them again is cheap."""
+    _ahead: int = 0  # rows of the batch to come that precede a bad one
 
     def __init__(
-        self, path: AnyPath, *, on_bad_row: str = "stop", keep_bad: IO[bytes] | None = None
+        self, path: AnyPath, *, on_bad_row: str = "stop", keep_bad: BadRowFile | None = None
     ) -> None:
         if on_bad_row not in ("stop", "skip"):
             raise HyperError(f"on_bad_row={on_bad_row!r} must be 'stop' or 'skip'")
@@ -61,15 +68,24 @@ class Reader(ABC):
         with closing(self._read()) as batches:
             for batch in batches:
                 self.rows += len(batch)
+                self._ahead = 0
                 yield batch
 
     @abstractmethod
     def _read(self) -> Generator[Batch, None, None]:
         """The batches; counts bad rows and adds to `names`."""
 
+    @property
+    def position(self) -> int:
+        """How many valid rows precede a bad one while it is written to `keep_bad`."""
+        return self.rows + self._ahead
+
     def _begin(self, names: Names) -> None:
         self.names = names
-        self.rows = self.bad_rows = self.replaced = 0
+        self.rows: int = 0
+        self.bad_rows: int = 0
+        self.replaced: int = 0
+        self._ahead = 0
         self.first_bad: list[RowError] = []
 
     @property

@@ -1,4 +1,4 @@
-"""Caches: parsed rows in one memory-mapped safetensors file.
+"""Caches: parsed rows in one safetensors file, read block by block.
 
 The container and its checks are those of models, and every row passes the checks of a Batch. A
 cache records the file it was made from, and is rejected if that file has changed. Values and
@@ -18,11 +18,12 @@ from typing import IO, Any
 import numpy as np
 
 from pqrlearn import modelfile
+from pqrlearn.container import CutOff
 from pqrlearn.errors import DataError, ModelFileError, RowError
 from pqrlearn.files import atomic_path, file_digest
 from pqrlearn.hyper import check_whole
 from pqrlearn.loss import loss_named
-from pqrlearn.readers.base import Reader
+from pqrlearn.readers.base import BadRowFile, Reader
 from pqrlearn.rows import Batch
 
 KIND = "cache"
@@ -125,13 +126,13 @@ class CacheReader(Reader):
         *,
         loss: str | None = None,
         on_bad_row: str = "stop",
-        keep_bad: IO[bytes] | None = None,
+        keep_bad: BadRowFile | None = None,
     ) -> None:
         super().__init__(path, on_bad_row=on_bad_row, keep_bad=keep_bad)
         self._path = str(path)
         self._loss = None if loss is None else loss_named(loss)
         try:
-            kind, settings, self._tensors = modelfile.mapped(path)
+            kind, settings, self._tensors = modelfile.stored(path)
         except ModelFileError as error:
             raise DataError(str(error)) from None
         if kind != KIND:
@@ -142,7 +143,7 @@ class CacheReader(Reader):
                 "block_rows", settings.get("block_rows", BATCH_ROWS), least=1, most=_MOST_BATCH_ROWS
             )
             self._digests = self._block_digests()
-        except (KeyError, ValueError, TypeError) as error:
+        except (KeyError, ValueError, TypeError, OSError) as error:
             raise DataError(f"{path}: a damaged cache ({error})") from None
         self._check_source(settings["source"])
         self._start, self._stop, self._done = 0, self._rows, 0
@@ -150,7 +151,7 @@ class CacheReader(Reader):
 
     def _checked(self, settings: dict[str, Any]) -> int:
         shapes = {
-            name: len(modelfile.tensor(self._tensors, name, dtype, 1))
+            name: self._length(name, dtype)
             for name, dtype in _COLUMNS.items()
             if name in self._tensors or name not in _ONES
         }
@@ -162,11 +163,17 @@ class CacheReader(Reader):
             settings["source"]["name"], settings["source"]["mark"]
         return int(rows)
 
+    def _length(self, name: str, dtype: type[np.generic]) -> int:
+        column = self._tensors[name]
+        if column.dtype != dtype or len(column.shape) != 1:
+            raise ValueError(f"{name} is {column.dtype} with {len(column.shape)} dimensions")
+        return column.size
+
     def _block_digests(self) -> dict[str, Any]:
         """The digests of all blocks, by column; empty for files of format 2."""
         if modelfile.BLOCKS not in self._tensors:
             return {}
-        digests = modelfile.tensor(self._tensors, modelfile.BLOCKS, np.uint64, 1)
+        digests = self._tensors[modelfile.BLOCKS].part(0, self._length(modelfile.BLOCKS, np.uint64))
         columns = [name for name in _COLUMNS if name in self._tensors]
         blocks = -(-self._rows // self._block_rows)
         return dict(zip(columns, digests.reshape(blocks, len(columns)).T, strict=True))
@@ -203,55 +210,73 @@ class CacheReader(Reader):
         """Each Batch has rows of one block."""
         first = self._start
         while first < self._stop:
-            block = first // self._block_rows
-            last = min((block + 1) * self._block_rows, self._stop)
-            self._check_block(block)
-            yield self._batch(first, last)
+            last = min((first // self._block_rows + 1) * self._block_rows, self._stop)
+            try:
+                batch = self._batch(first, last)
+            except CutOff as error:
+                raise DataError(f"{self._path}: {error}; make it again") from None
+            except OSError as error:
+                raise DataError(f"{self._path}: {error.strerror or error}") from None
+            yield batch
             self._done = first = last
 
-    def _check_block(self, block: int) -> None:
-        first = block * self._block_rows
-        last = min(first + self._block_rows, self._rows)
-        for name, digests in self._digests.items():  # indptr first: it locates the entries
-            begin, end = first, last
-            if name == "indptr":
-                end = last + 1
-            elif name in ("indices", "values"):
-                begin, end = self._tensors["indptr"][[first, last]].tolist()
-            if modelfile.digest_of(self._tensors[name][begin:end]).value() != digests[block]:
-                raise DataError(
-                    f"{self._path}: the file is damaged: the digest of rows {first + 1} to {last} "
-                    f"does not match their {name}; make it again"
-                )
-
     def _batch(self, first: int, last: int) -> Batch:
-        indptr = self._tensors["indptr"][first : last + 1]
-        begin, end = int(indptr[0]), int(indptr[-1])
-        if not 0 <= begin <= end <= len(self._tensors["indices"]):
-            raise RowError("indptr points outside the file", path=self._path)
+        start, columns = self._block(first, last)
+        rows = slice(first - start, last - start)
+        indptr = columns["indptr"][rows.start : rows.stop + 1]
+        entries = slice(*(indptr[[0, -1]] - columns["indptr"][0]).tolist())
+        parts = {name: columns[name][entries] for name in ("indices", "values")}
         try:
             return Batch._owned(
-                indptr - begin,
-                self._tensors["indices"][begin:end],
-                self._part("values", begin, end),
-                self._labels(first, last),
-                self._part("weights", first, last),
+                indptr - indptr[0],
+                parts["indices"],
+                parts["values"],
+                self._labels(columns["labels"][rows], first),
+                columns["weights"][rows],
                 np.arange(first + 1, last + 1),
                 self._path,
             )
         except RowError as error:
             raise RowError(f"rows from {first + 1} on: {error}", path=self._path) from None
 
+    def _block(self, first: int, last: int) -> tuple[int, dict[str, Any]]:
+        """The first row of the block with these rows, and its columns, once they are verified.
+
+        What is verified is what is used, in memory: the file may change meanwhile. A file without
+        digests gives just the rows.
+        """
+        block = first // self._block_rows
+        if self._digests:
+            first = block * self._block_rows
+            last = min(first + self._block_rows, self._rows)
+        columns = {"indptr": self._tensors["indptr"].part(first, last + 1)}
+        self._verify("indptr", columns["indptr"], block, first, last)  # it locates the entries
+        begin, end = columns["indptr"][[0, -1]].tolist()
+        if not 0 <= begin <= end <= self._tensors["indices"].size:
+            raise RowError("indptr points outside the file", path=self._path)
+        for name in ("indices", "values", "labels", "weights"):
+            place = (begin, end) if name in ("indices", "values") else (first, last)
+            columns[name] = self._part(name, *place)
+            self._verify(name, columns[name], block, first, last)
+        return first, columns
+
+    def _verify(self, name: str, column: Any, block: int, first: int, last: int) -> None:
+        digests = self._digests.get(name)
+        if digests is not None and modelfile.digest_of(column).value() != digests[block]:
+            raise DataError(
+                f"{self._path}: the file is damaged: the digest of rows {first + 1} to {last} "
+                f"does not match their {name}; make it again"
+            )
+
     def _part(self, name: str, begin: int, end: int) -> Any:
         kept = self._tensors.get(name)
         if kept is not None:
-            return kept[begin:end]
+            return kept.part(begin, end)
         if len(self._ones) < end - begin:
             self._ones = np.ones(end - begin, np.float32)
         return self._ones[: end - begin]
 
-    def _labels(self, first: int, last: int) -> Any:
-        labels = self._tensors["labels"][first:last]
+    def _labels(self, labels: Any, first: int) -> Any:
         if self._loss is None:
             return labels
         good = self._loss.check_label(labels)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import IO
 
 from pqrlearn.errors import DataError, HyperError, RowError
 from pqrlearn.guess import loss_of
 from pqrlearn.names import Names, copied
-from pqrlearn.readers.base import Reader
+from pqrlearn.readers.base import BadRowFile, Reader
 from pqrlearn.readers.cache import CacheReader, kept
 from pqrlearn.readers.prefetch import prefetch
 from pqrlearn.readers.sample import first_rows
@@ -46,7 +45,7 @@ class Inputs:
         """
         self._known, self._next_feature = names, next_feature
 
-    def keep_bad(self, file: IO[bytes] | None) -> None:
+    def keep_bad(self, file: BadRowFile | None) -> None:
         """Writes skipped rows to `file`, in the first pass."""
         for reader in self.readers:
             reader.keep_bad = file
@@ -139,6 +138,11 @@ class Inputs:
     def rows(self) -> int:
         """How many valid rows the current pass has read."""
         return sum(reader.rows for reader in self._begun)
+
+    @property
+    def position(self) -> int:
+        """How many valid rows precede a bad one while it is kept; for the thread that reads."""
+        return sum(reader.position for reader in self._begun)
 
     @property
     def bad_rows(self) -> int:

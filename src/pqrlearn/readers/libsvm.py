@@ -6,12 +6,14 @@ import re
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from typing import IO
+from typing import Any
+
+import numpy as np
 
 from pqrlearn import _core
 from pqrlearn.errors import DataError, RowError
 from pqrlearn.loss import ANY_NUMBER, loss_named
-from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, Reader
+from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, BadRowFile, Reader
 from pqrlearn.readers.source import (
     Source,
     estimated_lines,
@@ -40,7 +42,7 @@ class LibsvmReader(Reader):
         *,
         loss: str | None = None,
         on_bad_row: str = "stop",
-        keep_bad: IO[bytes] | None = None,
+        keep_bad: BadRowFile | None = None,
         chunk_bytes: int = 1 << 21,
         start: int = 0,
         stop: int | None = None,
@@ -112,7 +114,7 @@ class LibsvmReader(Reader):
             text, True, self._loss.name, first_line, self._skip
         )
         self.lines += line_count
-        errors = self._note(bad, name, offset, text)
+        errors = self._note(bad, lines, name, offset, text)
         if len(labels):
             known = None if self._in_range else lines
             yield Batch._unchecked(indptr, indices, values, labels, weights, known, name)
@@ -124,13 +126,19 @@ class LibsvmReader(Reader):
         return self._start > 0 or self._stop is not None
 
     def _note(
-        self, bad: list[tuple[int, int, int, int, int]], name: str, offset: int, text: memoryview
+        self,
+        bad: list[tuple[int, int, int, int, int]],
+        lines: Any,
+        name: str,
+        offset: int,
+        text: memoryview,
     ) -> list[RowError]:
         """Counts and keeps bad rows; describes the first few."""
         self.bad_rows += len(bad)
         errors = []
         for kind, line, byte, begin, length in bad:
             if self.keep_bad is not None:
+                self._ahead = int(np.searchsorted(lines, line))
                 self.keep_bad.write(bytes(text[begin : begin + length]) + b"\n")
             if len(self.first_bad) < KEPT_ERRORS:
                 message = self._describe(kind, text[begin + byte - 1 : begin + length])

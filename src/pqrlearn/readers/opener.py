@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy.typing as npt
 
@@ -22,7 +22,7 @@ from pqrlearn.readers.arrow import (
     ArrowReader,
     ParquetReader,
 )
-from pqrlearn.readers.base import AnyPath, OnBadRow, Reader
+from pqrlearn.readers.base import AnyPath, BadRowFile, OnBadRow, Reader
 from pqrlearn.readers.cache import CacheReader, looks_like_a_cache
 from pqrlearn.readers.csv import CsvReader
 from pqrlearn.readers.frame import FrameReader
@@ -67,7 +67,7 @@ def open_reader(
     fallback: str = "libsvm",
     loss: str | None = None,
     on_bad_row: str = "stop",
-    keep_bad: IO[bytes] | None = None,
+    keep_bad: BadRowFile | None = None,
     table: TableOptions = NO_TABLE,
 ) -> Reader:
     """A file, or stdin when `path` is "-".

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from pqrlearn.encoder import Bad, Encoder
 from pqrlearn.errors import DataError, RowError
 from pqrlearn.guess import SAMPLE_BYTES, SAMPLE_ROWS
 from pqrlearn.loss import ANY_NUMBER, loss_named
-from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, Reader
+from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, BadRowFile, Reader
 from pqrlearn.readers.source import Source, is_stream, open_source
 from pqrlearn.rows import Batch, Tagged
 from pqrlearn.schema import Schema
@@ -83,7 +83,7 @@ class TableReader(Reader):
         *,
         loss: str | None = None,
         on_bad_row: str = "stop",
-        keep_bad: IO[bytes] | None = None,
+        keep_bad: BadRowFile | None = None,
         table: TableOptions = TableOptions(),  # noqa: B008
     ) -> None:
         super().__init__(path, on_bad_row=on_bad_row, keep_bad=keep_bad)
@@ -91,7 +91,7 @@ class TableReader(Reader):
         self._loss = loss_named(loss or ANY_NUMBER)
         self._held: list[Piece] = []
         self._rest: Generator[Piece, None, None] | None = None
-        self._early: list[tuple[RowError, bytes]] = []  # bad rows that the sample has met
+        self._early: list[tuple[int, RowError, bytes]] = []  # bad rows of the sample, by piece
         self._sampling = self._used_up = False
         self._reading: Source | None = None
 
@@ -147,12 +147,15 @@ class TableReader(Reader):
         encoder = self._encoder()
         rest, self._rest = self._rest or self._pieces(), None
         held, self._held = self._held[::-1], []
-        early, self._early = self._early, []
+        early, self._early = self._early[::-1], []
+        done = 0
         try:
-            for bad in early:
-                self._note_error(*bad)
-            while held:  # each is let go once it has been handed out
-                yield from self._batches(encoder, held.pop())
+            while held or early:  # each is let go once it has been handed out
+                while early and early[-1][0] == done:
+                    self._note_error(*early.pop()[1:])
+                if held:
+                    yield from self._batches(encoder, held.pop())
+                done += 1
             for piece in rest:
                 yield from self._batches(encoder, piece)
         finally:
@@ -215,9 +218,9 @@ class TableReader(Reader):
             self._note_error(error, b"" if self.keep_bad is None else piece.row_as_bytes(one.row))
 
     def _note_error(self, error: RowError, row: bytes) -> None:
-        """Counts and keeps a bad row; one that the sample meets, when the pass begins."""
+        """Counts and keeps a bad row; one that the sample meets, when the pass gets there."""
         if self._sampling:
-            self._early.append((error, row))
+            self._early.append((len(self._held), error, row))
             return
         if self.keep_bad is not None:
             self.keep_bad.write(row + b"\n")

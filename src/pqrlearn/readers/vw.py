@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from pqrlearn.encoder import labelled_batch, numbered
 from pqrlearn.errors import DataError, RowError
 from pqrlearn.loss import ANY_NUMBER, loss_named
 from pqrlearn.names import Coded, Texts
-from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, Reader
+from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, BadRowFile, Reader
 from pqrlearn.readers.source import (
     Source,
     estimated_lines,
@@ -49,7 +49,7 @@ class VwReader(Reader):
         *,
         loss: str | None = None,
         on_bad_row: str = "stop",
-        keep_bad: IO[bytes] | None = None,
+        keep_bad: BadRowFile | None = None,
         table: TableOptions = TableOptions(),  # noqa: B008
     ) -> None:
         super().__init__(path, on_bad_row=on_bad_row, keep_bad=keep_bad)
@@ -79,7 +79,7 @@ class VwReader(Reader):
             errors.sort(key=lambda error: error.line or 0)
             if not self._skip:
                 good[int(np.argmin(good)) :] = False
-        self._note(errors if self._skip else errors[:1], text, line)
+        self._note(errors if self._skip else errors[:1], lines[good], text, line)
         if good.any():
             features = _only(good, codes, values, first)
             labels = np.where(np.isnan(labels), labels, self._loss.kept(labels))[good]
@@ -121,12 +121,14 @@ class VwReader(Reader):
         error.case = ("unfit label",)
         return error
 
-    def _note(self, errors: list[RowError], text: memoryview, first: int) -> None:
+    def _note(self, errors: list[RowError], good: Any, text: memoryview, first: int) -> None:
         self.bad_rows += len(errors)
         self.first_bad += errors[: max(0, KEPT_ERRORS - len(self.first_bad))]
         if self.keep_bad is not None and errors:
             lines = bytes(text).split(b"\n")
-            self.keep_bad.writelines(lines[(e.line or first) - first] + b"\n" for e in errors)
+            for line in (error.line or first for error in errors):
+                self._ahead = int(np.searchsorted(good, line))
+                self.keep_bad.write(lines[line - first] + b"\n")
 
     def fraction(self) -> float | None:
         source = self._reading

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from pqrlearn.errors import HyperError, SettingsConflict
-from pqrlearn.files import check_writable
+from pqrlearn.files import check_name, check_writable
 from pqrlearn.hyper import SAMPLE_ROWS, Settings, check_number, check_whole
 from pqrlearn.learners import PQR, Auto, check_settings
 from pqrlearn.learners.build import unused
@@ -110,9 +110,10 @@ class TrainConfig:
         """Fails before long work if an output cannot be written or would overwrite another file."""
         models = [path for path in (self.output, self.checkpoint) if path is not None]
         outputs = models if self.bad_rows is None else [*models, self.bad_rows]
-        if len({os.path.abspath(path) for path in outputs}) < len(outputs):
+        if len({os.path.realpath(path) for path in outputs}) < len(outputs):
             raise SettingsConflict("{output}, {bad_rows} and {checkpoint} must be different files")
         for path in outputs:
+            check_name(path)
             files = [one for one in self.inputs if isinstance(one, str | os.PathLike)]
             if any(_is_same_file(path, source) for source in files):
                 raise SettingsConflict(f"{os.fspath(path)} is an input: it would be overwritten")

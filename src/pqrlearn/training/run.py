@@ -7,18 +7,18 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
-from typing import IO
 
 from pqrlearn.checkpoint import Progress, cut, skip
-from pqrlearn.errors import RowError, SettingsConflict
+from pqrlearn.errors import RefusedRow, RowError, SettingsConflict
 from pqrlearn.files import temporary_folder
 from pqrlearn.learners import Auto, Learner
 from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import Loop, OnBatch, Pass, evaluate
-from pqrlearn.readers import AnyPath, Inputs, format_batch
+from pqrlearn.readers import AnyPath, Inputs
 from pqrlearn.rows import Batch
 from pqrlearn.schema import Schema
 from pqrlearn.separation import Separation
+from pqrlearn.training.bad_rows import BadRows
 from pqrlearn.training.config import TrainConfig
 from pqrlearn.training.holdout import HoldOut
 from pqrlearn.training.model import Counted, new_learner, open_inputs, resumed_learner
@@ -83,19 +83,21 @@ def train(config: TrainConfig, monitor: Monitor = SILENT) -> TrainResult:
     with ExitStack() as stack:
         if start.passes > 1:
             inputs.keep_in(stack.enter_context(_room(config.output)))
-        bad_rows = stack.enter_context(_opened(config.bad_rows))
-        inputs.keep_bad(bad_rows)
+        bad_rows = None
+        if config.bad_rows is not None:
+            bad_rows = stack.enter_context(BadRows(config.bad_rows, inputs, start))
+            inputs.keep_bad(bad_rows)
         learner, counted = resumed, None
         if learner is None:
             learner, counted = new_learner(config, inputs, loss, monitor.counted)
         inputs.use_names(learner.names, learner.next_feature)
         hold_out = None if config.holdout is None else HoldOut(config.holdout)
-        passes = _learn(config, learner, inputs, start, bad_rows, monitor, hold_out)
+        passes, end = _learn(config, learner, inputs, start, bad_rows, monitor, hold_out)
         held_out = _judged(config, learner, hold_out)
     if config.output is not None:
         learner.save(config.output)
     refused = next(iter(passes.values())).refused if passes else []
-    found = inputs.bad_rows + len(refused)
+    found = inputs.bad_rows + end.refused
     first_bad = [*inputs.first_bad, *refused]
     replaced = inputs.replaced
     return TrainResult(learner, start, passes, counted, held_out, found, first_bad, replaced)
@@ -134,20 +136,16 @@ def _room(output: AnyPath | None) -> AbstractContextManager[Path]:
     return temporary_folder(Path(output if output is not None else Path(gettempdir(), "pqr")))
 
 
-def _opened(path: object) -> AbstractContextManager[IO[bytes] | None]:
-    return nullcontext(None) if path is None else open(str(path), "wb")
-
-
 def _learn(
     config: TrainConfig,
     learner: Learner,
     inputs: Inputs,
     progress: Progress,
-    bad_rows: IO[bytes] | None,
+    bad_rows: BadRows | None,
     monitor: Monitor,
     hold_out: HoldOut | None,
-) -> dict[int, Pass]:
-    """All passes that are left. What is durable is written here: checkpoints and refused rows."""
+) -> tuple[dict[int, Pass], Progress]:
+    """All passes that are left. What is durable is written here: checkpoints and bad rows."""
     results: dict[int, Pass] = {}
     skip_refused = config.on_bad_row == "skip"
     for number in range(progress.done_passes + 1, progress.passes + 1):
@@ -158,19 +156,35 @@ def _learn(
         before = progress.rows
         with (
             monitor.progress(title, inputs.fraction) as show,
-            Loop(learner, batches, skip_refused=skip_refused) as loop,
+            Loop(learner, batches, skip_refused=skip_refused, start=before) as loop,
         ):
+            refused = 0
             for batch in loop:
-                progress = progress.after(len(batch))
+                new = loop.refused[refused:] if number == 1 else []
+                refused = len(loop.refused)
+                progress = _after(progress, len(batch), new, bad_rows)
                 if config.checkpoint and progress.rows % config.checkpoint_rows == 0:
+                    if bad_rows is not None:
+                        bad_rows.sync()
                     learner.save(config.checkpoint, progress=progress.settings())
                 show(loop.metrics)
+        if bad_rows is not None:
+            bad_rows.finish()
         if progress.rows > before:  # otherwise the checkpoint was of the last row
-            if bad_rows is not None and not results:
-                bad_rows.writelines(format_batch(error.alone) for error in loop.refused)
             results[number] = loop.result()
         progress = progress.next_pass()
-    return results
+    return results, progress
+
+
+def _after(
+    progress: Progress, rows: int, refused: list[RefusedRow], bad_rows: BadRows | None
+) -> Progress:
+    """The progress after these rows, whose bad ones are written."""
+    size = None
+    if bad_rows is not None:
+        bad_rows.advance(progress.rows + rows, refused)
+        size = bad_rows.size
+    return progress.after(rows, len(refused), size)
 
 
 def _batches(config: TrainConfig, learner: Learner, inputs: Inputs, done: int) -> Iterator[Batch]:

@@ -1,0 +1,98 @@
+"""Disks that fail: every system call of writing a file, and a file system that is full."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command import PQR as COMMAND
+from command import SECONDS, clicks, write_rows
+from pqrlearn import LR
+from programs import COMPILER, needs_compiler
+from strategies import random_batch
+
+TESTS = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library whose system calls fail on demand."""
+    folder = tmp_path_factory.mktemp("faults")
+    flags = ["-x", "c", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]
+    needs_compiler(folder, "-shared", "-fPIC")
+    command = [COMPILER, *flags, str(TESTS / "native/faults.c"), "-o", str(folder / "faults.so")]
+    built = subprocess.run([*command, "-ldl"], capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    return folder / "faults.so"
+
+
+def test_a_file_is_old_or_new_whatever_call_fails(failing: Path, tmp_path: Path) -> None:
+    """Opening, writing, syncing, locking and renaming; with an error, or halfway."""
+    environment = os.environ | {"LD_PRELOAD": str(failing), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, TESTS / "faults.py", tmp_path],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 300
+
+
+@pytest.fixture
+def full() -> list[str]:
+    """A command that runs a script where the folder DISK is a file system of 64 kB."""
+    mount = 'mount -t tmpfs -o size=64k tmpfs "$DISK" && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", mount, "sh"]
+    environment = os.environ | {"DISK": "/tmp"}
+    tried = subprocess.run([*command, "true"], env=environment, capture_output=True, check=False)
+    if tried.returncode:
+        pytest.skip("no file system can be mounted here: unshare and mount need to be root")
+    return command
+
+
+FILL = """
+import os, shutil, subprocess, sys
+disk, model, rows, command = sys.argv[1:]
+def left(): return sorted(os.listdir(disk))
+shutil.copy(model, f"{disk}/model")
+old = open(model, "rb").read()
+for more in (["-o", f"{disk}/model"], ["-o", f"{disk}/new"]):
+    done = subprocess.run([command, "train", rows, *more], capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr == f"pqr: {more[1]}: cannot be written: No space left on device\\n"
+    assert left() == ["model"], left()
+    assert open(f"{disk}/model", "rb").read() == old
+other = model + ".other"
+bad = ["--on-bad-row", "skip", "--bad-rows", f"{disk}/bad", "-o", other]
+done = subprocess.run([command, "train", "--model", "lr", "-", *bad],
+                      input="rubbish\\n" * 20_000 + "1 1:1\\n", capture_output=True, text=True)
+assert done.returncode == 1, done.stderr
+assert done.stderr == f"pqr: {disk}/bad: cannot be written: No space left on device\\n"
+assert not os.path.exists(other)
+print("done")
+"""
+
+
+def test_a_full_disk_is_an_error_that_names_the_file(full: list[str], tmp_path: Path) -> None:
+    disk, model = tmp_path / "disk", tmp_path / "model"
+    disk.mkdir()
+    LR().save(model)
+    rows = write_rows(tmp_path / "rows.svm", clicks(seed=3), random_batch(4, 4000, 8000))
+    arguments = [sys.executable, "-c", FILL, disk, model, rows, COMMAND]
+    environment = os.environ | {"DISK": str(disk), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [*full, *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
