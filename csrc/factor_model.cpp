@@ -16,10 +16,6 @@ constexpr std::size_t factors_ahead = 2;
 }  // namespace
 
 template <class Rule>
-FactorModel<Rule>::FactorModel(FactorSettings settings, const Rule& rule)
-    : settings_(std::move(settings)), rule_(rule) {}
-
-template <class Rule>
 std::size_t FactorModel<Rule>::learn(const Rows& batch, double* margins) {
   Scratch scratch;
   for (std::size_t r = 0; r < batch.size; ++r) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "descent.hpp"
@@ -45,7 +46,8 @@ struct FactorState {
 template <class Rule>
 class FactorModel {
  public:
-  FactorModel(FactorSettings settings, const Rule& rule);
+  FactorModel(FactorSettings settings, const Rule& rule)
+      : settings_(std::move(settings)), rule_(rule) {}
 
   // Predicts each row, then learns it. Stops before a row that would leave the
   // range of a float; returns how many rows it has learned.

@@ -103,17 +103,13 @@ class Products {
     for (std::size_t i = 0; i < row.size; ++i) {
       largest = std::max(largest, std::fabs(double{row.values[i]}));
     }
-    return std::fabs(slope) * std::max(1.0, largest * std::max(1.0, reach()));
-  }
-
-  // At least the largest |S_c - v_ic x_i|.
-  double reach() const {
     float sum = 0.0f, square = 0.0f;
     for (std::size_t c = 0; c < sums_.size(); ++c) {
       sum = std::max(sum, std::fabs(sums_[c]));
       square = std::max(square, squares_[c]);
     }
-    return double{sum} + std::sqrt(double{square});
+    const double reach = double{sum} + std::sqrt(double{square});  // at least any |S_c - v_ic x_i|
+    return std::fabs(slope) * std::max(1.0, largest * std::max(1.0, reach));
   }
 
   // gradient of v_ic = slope x_i (S_c - v_ic x_i)

@@ -11,12 +11,11 @@ Model::Model(const Settings& settings, const Optimizer& optimizer_,
              std::shared_ptr<const Separation> separation)
     : optimizer(optimizer_),
       settings_(settings),
-      rule_{settings.all_high, settings.interaction_scale},
       separation_(std::move(separation)),
-      pairs_(settings.all_high ? Pairs::most : separation_->order(), Linear::front_keys + lanes,
-             frequent_ranks),
+      pairs_(settings.expand.all_high ? Pairs::most : separation_->order(),
+             Linear::front_keys + lanes, frequent_ranks),
       linear_(pairs_.array()) {
-  if (settings.all_high) {
+  if (settings.expand.all_high) {
     growing_ = std::make_shared<Separation>();
     for (const std::uint32_t feature : separation_->features()) growing_->append(feature);
     separation_ = growing_;
@@ -42,15 +41,12 @@ PQR_ALWAYS_INLINE inline void Model::prefetch(const Rows& batch, std::size_t r) 
   }
 }
 
-// Whether all slots of a row lie in the array, so that they never move.
-PQR_ALWAYS_INLINE inline bool Model::is_in_array(const Planned& planned) const {
-  const bool pairs = planned.high == 0 || pairs_.has_all(planned.ranks[planned.high - 1]);
-  return pairs && linear_.front(planned.row.indices, planned.row.size);
-}
-
+// Slots have numbers if all of a row's lie in the array, where they never move.
 PQR_ALWAYS_INLINE inline void Model::list(Planned& planned) const {
-  planned.list(rule_, Linear::front_keys, pairs_.first());
-  planned.coordinates.array = is_in_array(planned) ? pairs_.array() : nullptr;
+  planned.list(settings_.expand, Linear::front_keys, pairs_.first());
+  const bool pairs = planned.high == 0 || pairs_.has_all(planned.ranks[planned.high - 1]);
+  const bool all = pairs && linear_.front(planned.row.indices, planned.row.size);
+  planned.coordinates.array = all ? pairs_.array() : nullptr;
 }
 
 // Stage 2: splits row r and lists its coordinates. Returns those whose slots are not yet
@@ -63,7 +59,7 @@ PQR_ALWAYS_INLINE inline Upcoming Model::plan(const Rows& batch, std::size_t r,
   } else if (batch.splits) {
     planned.take(batch[r], batch.splits[r]);
   } else {
-    planned.split(batch[r], *separation_, settings_.all_high);
+    planned.split(batch[r], *separation_, settings_.expand.all_high);
   }
   list(planned);
   const Coordinates& c = planned.coordinates;
@@ -242,7 +238,7 @@ PQR_ALWAYS_INLINE inline bool Model::learn_row(Optimizer& chosen, Planned& plann
 
 std::size_t Model::learn(const Rows& batch, double* margins) {
   // In QR a row may bring new ranks, so a later row cannot be split before its turn.
-  const std::size_t plan_ahead = settings_.all_high ? 0 : learn_ahead;
+  const std::size_t plan_ahead = settings_.expand.all_high ? 0 : learn_ahead;
   return with_optimizer(optimizer, [&](auto& chosen) {
     return vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
       return each_row(plan_ahead, batch, ahead_,

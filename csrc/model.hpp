@@ -23,21 +23,14 @@ namespace pqr {
 struct Settings {
   Loss loss;
   bool bias;
-  bool all_high;            // QR
-  float interaction_scale;  // the factor; 0 leaves interactions as they are
+  ExpandRule expand;
 };
 
 // The slots of one block that have left their initial state, in order of key. Keys are features
-// (linear) or ranks (shared, square).
+// (linear), ranks (shared, square), or i of pairs (i, j) in order of (j, i).
 struct BlockState {
   std::vector<std::uint32_t> keys;
   std::vector<float> slots;  // z, root_n of each
-};
-
-// The same of pairs (i, j), in order of (j, i): their i.
-struct PairState {
-  std::vector<std::uint32_t> ranks;
-  std::vector<float> slots;
 };
 
 class Model {
@@ -60,18 +53,16 @@ class Model {
   BlockState state(Block block) const;             // of all blocks but pairs
   std::vector<std::uint32_t> pair_counts() const;  // of each rank j
   // Of `size` ranks j from `first` on, as many of each as there were when they were counted.
-  PairState pairs(std::size_t first, std::size_t size, const std::uint32_t* counts) const;
+  BlockState pairs(std::size_t first, std::size_t size, const std::uint32_t* counts) const;
   // False when keys are out of range or do not rise. The block must be untouched.
   bool restore(Block block, const std::uint32_t* keys, const float* slots, std::size_t size);
   // `counts` has one for every rank, and they sum up to the ranks and slots there are.
   bool restore_pairs(const std::uint32_t* counts, const std::uint32_t* ranks, const float* slots);
   // The weights of slots in a block, and slots that have these weights after gradients whose
-  // squares add up to n. The bias is a block of double precision, by itself.
+  // squares add up to n.
   std::vector<float> weights(Block block, const float* slots, std::size_t size) const;
-  std::vector<float> slots(Block block, const float* weights, const float* n,
-                           std::size_t size) const;
-  Slot<double> bias_slot(double weight, double n) const;
-
+  std::vector<double> slots(Block block, const double* weights, const double* n,
+                            std::size_t size) const;
   std::size_t nonzeros(Block block) const;
 
   Slot<double> bias;
@@ -80,7 +71,6 @@ class Model {
   std::uint64_t next_feature = 0;  // above every index learned: a new name may take it
   std::uint64_t rows = 0;          // learned so far; a row of weight 0 teaches nothing
 
-  const Settings& settings() const { return settings_; }
   const std::shared_ptr<const Separation>& separation() const { return separation_; }
 
  private:
@@ -101,7 +91,6 @@ class Model {
   };
 
   Settings settings_;
-  ExpandRule rule_;
   bool avx2_ = has_avx2();
 
   std::shared_ptr<const Separation> separation_;
@@ -133,14 +122,11 @@ class Model {
   void list(Planned& planned) const;
   void append_new_features(Planned& planned);
   void rescale(double factor);
-  bool is_in_array(const Planned& planned) const;
   // The block that (j, j) is in.
-  Block own() const { return settings_.all_high ? Block::square : Block::shared; }
-  bool is_linear() const { return separation_->order() == 0 && !settings_.all_high; }
+  Block own() const { return settings_.expand.all_high ? Block::square : Block::shared; }
+  bool is_linear() const { return separation_->order() == 0 && !settings_.expand.all_high; }
   template <class Visit>
   void each_slot(Block block, Visit visit) const;
-  template <class Of>
-  std::size_t count(Block block, Of of) const;
 };
 
 }  // namespace pqr

@@ -43,9 +43,8 @@ void Model::each_slot(Block block, Visit visit) const {
 
 BlockState Model::state(Block block) const {
   BlockState state;
-  const std::size_t size = count(block, [](const Slot<float>* slots, std::size_t many) {
-    return std::count_if(slots, slots + many, [](const auto& slot) { return !is_initial(slot); });
-  });
+  std::size_t size = 0;
+  each_slot(block, [&](std::uint32_t, const auto& slot) { size += !is_initial(slot); });
   state.keys.reserve(size);
   state.slots.reserve(2 * size);
   each_slot(block, [&](std::uint32_t key, const Slot<float>& slot) {
@@ -60,59 +59,49 @@ std::vector<std::uint32_t> Model::pair_counts() const {
   std::vector<std::uint32_t> counts(separation_->order());
   each_rank(0, counts.size(), [&](std::uint32_t j) {
     std::uint32_t count = 0;
-    pairs_.each_of_span(j, [&](std::uint32_t, const auto& slot) {
-      count += !is_initial(slot);
-      return true;
-    });
+    pairs_.each_of_span(j, [&](std::uint32_t, const auto& slot) { count += !is_initial(slot); });
     counts[j] = count;
   });
   return counts;
 }
 
-PairState Model::pairs(std::size_t first, std::size_t size, const std::uint32_t* counts) const {
+BlockState Model::pairs(std::size_t first, std::size_t size, const std::uint32_t* counts) const {
   std::vector<std::size_t> ends{0};
   for (std::size_t n = 0; n < size; ++n) ends.push_back(ends.back() + counts[n]);
-  PairState state{std::vector<std::uint32_t>(ends.back()), std::vector<float>(2 * ends.back())};
+  BlockState state{std::vector<std::uint32_t>(ends.back()), std::vector<float>(2 * ends.back())};
   // Every slot is written, and overwritten by the next one if it was in its initial state: a branch
   // on that would be mispredicted in a span that is half full.
   each_rank(first, size, [&](std::uint32_t j) {
-    std::uint32_t* rank = state.ranks.data() + ends[j - first];
+    std::uint32_t* rank = state.keys.data() + ends[j - first];
     float* slots = state.slots.data() + 2 * ends[j - first];
-    std::uint32_t* const end = state.ranks.data() + ends[j - first + 1];
-    if (rank == end) return;
+    std::uint32_t* const end = state.keys.data() + ends[j - first + 1];
     pairs_.each_of_span(j, [&](std::uint32_t i, const auto& slot) {
+      if (rank == end) return;
       *rank = i;
       std::memcpy(slots, &slot, sizeof slot);
       const bool used = !is_initial(slot);
       rank += used;
       slots += 2 * used;
-      return rank != end;
     });
     for (; rank != end; ++rank, slots += 2) *rank = 0, slots[0] = slots[1] = 0.0f;  // fewer now
   });
   return state;
 }
 
-// `of` says how many of some slots that lie side by side are counted.
-template <class Of>
-std::size_t Model::count(Block block, Of of) const {
-  std::size_t count = 0;
-  const auto add = [&](const Slot<float>* slots, std::size_t size) { count += of(slots, size); };
-  if (block == Block::pair) {
-    pairs_.each_run(add);
-    count -= this->count(own(), of);
-  } else {
-    each_slot(block, [&](std::uint32_t, const Slot<float>& slot) { add(&slot, 1); });
-  }
-  return count;
-}
-
 std::size_t Model::nonzeros(Block block) const {
-  return with_optimizer(optimizer, [&](const auto& chosen) {
-    return count(block, [&](const Slot<float>* slots, std::size_t size) {
-      return count_nonzeros(avx2_, chosen.template at<float>(block), slots, size);
-    });
+  std::size_t count = 0;
+  with_optimizer(optimizer, [&](const auto& chosen) {
+    const auto rule = chosen.template at<float>(block);
+    if (block == Block::pair) {
+      pairs_.each_run([&](const Slot<float>* slots, std::size_t size) {
+        count += count_nonzeros(avx2_, rule, slots, size);
+      });
+      count -= nonzeros(own());
+    } else {
+      each_slot(block, [&](std::uint32_t, const auto& slot) { count += rule.weight(slot) != 0; });
+    }
   });
+  return count;
 }
 
 bool Model::restore(Block block, const std::uint32_t* keys, const float* slots, std::size_t size) {
@@ -154,24 +143,16 @@ std::vector<float> Model::weights(Block block, const float* slots, std::size_t s
   return weights;
 }
 
-std::vector<float> Model::slots(Block block, const float* weights, const float* n,
-                                std::size_t size) const {
-  std::vector<float> slots(2 * size);
+std::vector<double> Model::slots(Block block, const double* weights, const double* n,
+                                 std::size_t size) const {
+  std::vector<double> slots;
   with_optimizer(optimizer, [&](const auto& chosen) {
-    const auto rule = chosen.template at<double>(block);
     for (std::size_t i = 0; i < size; ++i) {
-      const Slot<double> slot = rule.slot(weights[i], n[i]);
-      slots[2 * i] = static_cast<float>(slot.z);
-      slots[2 * i + 1] = static_cast<float>(slot.root_n);
+      const Slot<double> slot = chosen.template at<double>(block).slot(weights[i], n[i]);
+      slots.insert(slots.end(), {slot.z, slot.root_n});
     }
   });
   return slots;
-}
-
-Slot<double> Model::bias_slot(double weight, double n) const {
-  return with_optimizer(optimizer, [=](const auto& chosen) {
-    return chosen.template at<double>(Block::bias).slot(weight, n);
-  });
 }
 
 std::size_t Model::weights_in(const Rows& batch) const {
@@ -183,9 +164,9 @@ std::size_t Model::weights_in(const Rows& batch) const {
 std::shared_ptr<const Frozen> Model::freeze(std::size_t predicted) const {
   constexpr std::size_t worth = 4;  // predictions of a weight: then the copy pays (decision 9)
   const std::size_t order = separation_->order(), size = Frozen::size(next_feature, order);
-  if (settings_.all_high || size > std::min(Frozen::most, predicted / worth)) return {};
+  if (settings_.expand.all_high || size > std::min(Frozen::most, predicted / worth)) return {};
   const auto made =
-      std::make_shared<Frozen>(next_feature, separation_, rule_, bias_weight(), avx2_);
+      std::make_shared<Frozen>(next_feature, separation_, settings_.expand, bias_weight(), avx2_);
   Frozen& frozen = *made;
   with_optimizer(optimizer, [&](const auto& chosen) {
     const auto at = [&](Block block) { return chosen.template at<float>(block); };
@@ -200,7 +181,6 @@ std::shared_ptr<const Frozen> Model::freeze(std::size_t predicted) const {
       } else {
         pairs_.each_of_span(j, [&](std::uint32_t i, const Slot<float>& slot) {
           weights[i + 1] = pair.weight(slot);
-          return true;
         });
       }
       if (const Slot<float>* slot = pairs_.find(j, j)) weights[0] = own.weight(*slot);

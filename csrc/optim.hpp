@@ -16,7 +16,6 @@
 #include <cstring>
 #include <limits>
 #include <tuple>
-#include <type_traits>
 #include <variant>
 
 #include "lanes.hpp"
@@ -133,28 +132,16 @@ class Ftrl {
 
 // What the two optimizers below share: weights are a common factor times what the slots hold, and
 // the squared norm of that is kept.
-class SummedOptimizer {
- public:
+struct SummedOptimizer {
   static constexpr bool has_sum = true;
-  virtual ~SummedOptimizer() = default;
-
-  template <class Real>
-  Summed<Real> at(Block) const {
-    const Summed<double> rule = this->rule();
-    return {static_cast<Real>(rule.factor), static_cast<Real>(rule.rate)};
-  }
   static double term(double z) { return z * z; }
-  virtual double end_row(double change) = 0;
   static bool is_valid(double z, double root_n) { return is_small(z, 0.0) && root_n == 0.0; }
-
- private:
-  virtual Summed<double> rule() const = 0;
 };
 
 // Online gradient descent: theta <- P(theta - eta_t g), with eta_t = eta or
 // eta / sqrt(t), and P the projection onto the ball of a radius. Lazily: theta is
 // `scale` times what the slots hold, so that projecting touches no slot.
-class Ogd final : public SummedOptimizer {
+class Ogd : public SummedOptimizer {
  public:
   static constexpr const char* name = "ogd";
   static constexpr std::array rates{"eta", "decays", "radius"};
@@ -163,8 +150,13 @@ class Ogd final : public SummedOptimizer {
   explicit Ogd(const std::array<double, rates.size()>& given)
       : eta_(given[0]), decays_(given[1] != 0.0), radius_(given[2]) {}
 
+  template <class Real>
+  Summed<Real> at(Block) const {
+    const double eta = decays_ ? eta_ / std::sqrt(rows_ + 1.0) : eta_;
+    return {static_cast<Real>(scale_), static_cast<Real>(-eta / scale_)};
+  }
   // A scale that has become small would cost digits: the slots then take it over.
-  double end_row(double change) override {
+  double end_row(double change) {
     rows_ += 1.0;
     norm2_ = std::fmax(0.0, norm2_ + change);
     const double norm = scale_ * std::sqrt(norm2_);
@@ -189,16 +181,11 @@ class Ogd final : public SummedOptimizer {
   double rows_ = 0.0;  // learned
   double scale_ = 1.0;
   double norm2_ = 0.0;  // of what the slots hold, squared
-
-  Summed<double> rule() const override {
-    const double eta = decays_ ? eta_ / std::sqrt(rows_ + 1.0) : eta_;
-    return {scale_, -eta / scale_};
-  }
 };
 
 // FTRL (Algorithm 1) with R = |theta|^2 / 2, over all space or a ball:
 //   theta = -eta G, or the point of the ball nearest to it; G the sum of gradients.
-class GeneralFtrl final : public SummedOptimizer {
+class GeneralFtrl : public SummedOptimizer {
  public:
   static constexpr const char* name = "ftrl-general";
   static constexpr std::array rates{"eta", "radius"};
@@ -207,7 +194,12 @@ class GeneralFtrl final : public SummedOptimizer {
   explicit GeneralFtrl(const std::array<double, rates.size()>& given)
       : eta_(given[0]), radius_(given[1]) {}
 
-  double end_row(double change) override {
+  template <class Real>
+  Summed<Real> at(Block) const {
+    const double norm = eta_ * std::sqrt(norm2_);
+    return {static_cast<Real>(norm > radius_ ? -eta_ * (radius_ / norm) : -eta_), 1};
+  }
+  double end_row(double change) {
     norm2_ = std::fmax(0.0, norm2_ + change);
     return 1.0;
   }
@@ -222,29 +214,14 @@ class GeneralFtrl final : public SummedOptimizer {
   double eta_;
   double radius_;
   double norm2_ = 0.0;  // of G, squared
-
-  Summed<double> rule() const override {
-    const double norm = eta_ * std::sqrt(norm2_);
-    return {norm > radius_ ? -eta_ * (radius_ / norm) : -eta_, 1.0};
-  }
 };
 
 using Optimizer = std::variant<Ftrl, Ogd, GeneralFtrl>;
 
-// Gives `work` the optimizer, as what the loop is compiled for: FTRL-Proximal by itself, because it
-// is the one that has to be fast, and those that share a rule as one.
+// Gives `work` the optimizer that was chosen: the loop is compiled for each.
 template <class Any, class Work>
 auto with_optimizer(Any& any, Work work) {
-  using Base = std::conditional_t<std::is_const_v<Any>, const SummedOptimizer, SummedOptimizer>;
-  return std::visit(
-      [&](auto& chosen) {
-        if constexpr (std::is_convertible_v<decltype(chosen), Base&>) {
-          return work(static_cast<Base&>(chosen));
-        } else {
-          return work(chosen);
-        }
-      },
-      any);
+  return std::visit(work, any);
 }
 
 }  // namespace pqr

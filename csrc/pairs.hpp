@@ -111,12 +111,11 @@ class PairTable {
     }
   }
 
-  // Calls visit(i, value) for pairs i < j of span j in order of i, until a visit returns false.
+  // Calls visit(i, value) for pairs i < j of span j in order of i.
   template <class Visit>
   void each_of_span(std::uint32_t j, Visit visit) const {
     if (const T* const values = span(j)) {
-      for (std::uint32_t i = 0; i < j && visit(i, values[within(i, j)]); ++i) {
-      }
+      for (std::uint32_t i = 0; i < j; ++i) visit(i, values[within(i, j)]);
       return;
     }
     std::vector<std::pair<std::uint32_t, const T*>> sorted;
@@ -124,9 +123,7 @@ class PairTable {
       if (i != j) sorted.emplace_back(i, &value);
     });
     std::sort(sorted.begin(), sorted.end());  // ranks differ
-    for (const auto& [i, value] : sorted) {
-      if (!visit(i, *value)) return;
-    }
+    for (const auto& [i, value] : sorted) visit(i, *value);
   }
 
  private:

@@ -226,22 +226,24 @@ Parsed parse_libsvm(const char* text, std::size_t size, bool last, Loss loss, bo
   return {static_cast<std::size_t>(begin - text), line - first_line};
 }
 
-void format_libsvm(const std::int64_t* indptr, const std::uint32_t* indices, const float* values,
-                   const double* labels, const float* weights, std::size_t rows, std::string& out) {
-  for (std::size_t r = 0; r < rows; ++r) {
-    append_number(labels[r], out);
-    if (weights[r] != 1.0f) {
+std::string format_libsvm(const Rows& rows) {
+  std::string out;
+  for (std::size_t r = 0; r < rows.size; ++r) {
+    append_number(rows.labels[r], out);
+    if (rows.weights[r] != 1.0f) {
       out += ':';
-      append_number(weights[r], out);
+      append_number(rows.weights[r], out);
     }
-    for (std::int64_t i = indptr[r]; i < indptr[r + 1]; ++i) {
+    const Row row = rows[r];
+    for (std::size_t i = 0; i < row.size; ++i) {
       out += ' ';
-      append_number(indices[i], out);
+      append_number(row.indices[i], out);
       out += ':';
-      append_number(values[i], out);
+      append_number(row.values[i], out);
     }
     out += '\n';
   }
+  return out;
 }
 
 }  // namespace pqr

@@ -68,8 +68,6 @@ inline constexpr std::array bad_messages{
 };
 static_assert(bad_messages.size() == static_cast<std::size_t>(Bad::line_too_long) + 1);
 
-inline const char* message(Bad kind) { return bad_messages[static_cast<std::size_t>(kind)]; }
-
 inline constexpr std::size_t max_line_bytes = std::size_t{64} << 20;
 
 struct BadRow {
@@ -92,8 +90,7 @@ struct Parsed {
 Parsed parse_libsvm(const char* text, std::size_t size, bool last, Loss loss, bool skip,
                     std::int64_t first_line, RowBuffer& rows, std::vector<BadRow>& bad);
 
-// Appends the text of `rows` rows, such that parsing it gives the same bits again.
-void format_libsvm(const std::int64_t* indptr, const std::uint32_t* indices, const float* values,
-                   const double* labels, const float* weights, std::size_t rows, std::string& out);
+// The text of rows, such that parsing it gives the same bits again.
+std::string format_libsvm(const Rows& rows);
 
 }  // namespace pqr

@@ -212,8 +212,11 @@ class RowBuffer {
   // Closes the row that push() has filled. False, and the row is gone, when the
   // sum of a repeated feature is not finite.
   bool end_row(double label, float weight, std::int64_t line) {
-    if (!canonicalise()) {
-      drop_row();
+    const auto begin = static_cast<std::size_t>(indptr.back());
+    const std::size_t size = indices.size() - begin;
+    if (!is_canonical(indices.data() + begin, values.data() + begin, size) && !sort(begin, size)) {
+      indices.resize(begin);
+      values.resize(begin);
       return false;
     }
     indptr.push_back(static_cast<std::int64_t>(indices.size()));
@@ -223,21 +226,9 @@ class RowBuffer {
     return true;
   }
 
-  // Forgets what push() has added since the last end_row().
-  void drop_row() {
-    indices.resize(static_cast<std::size_t>(indptr.back()));
-    values.resize(indices.size());
-  }
-
  private:
   std::vector<std::uint32_t> given_indices_;
   std::vector<float> given_values_;
-
-  bool canonicalise() {
-    const auto begin = static_cast<std::size_t>(indptr.back());
-    const std::size_t size = indices.size() - begin;
-    return is_canonical(indices.data() + begin, values.data() + begin, size) || sort(begin, size);
-  }
 
   // Repeats are summed in order of value, in double, so that the order in which
   // they were given cannot show.

@@ -28,42 +28,17 @@ inline Sums sum_rows(Loss loss, const double* margins, const double* labels, con
   });
 }
 
-// Weights by bin of margin and label: bins[2 * bin + label], with `count` equal bins over
+// Adds weights by bin of margin and label to bins[2 * bin + label], with `count` equal bins over
 // [-reach, reach] and one more for `reach` itself. What lies outside goes to the ends.
-struct ClickBins {
-  double* bins;
-  std::size_t count;
-  double reach;
-
-  void add(const double* margins, const double* labels, const double* weights,
-           std::size_t size) const {
-    const double scale = static_cast<double>(count) / (2.0 * reach);
-    for (std::size_t r = 0; r < size; ++r) {
-      double near = margins[r] > -reach ? margins[r] : -reach;  // also where it is not a number
-      near = near < reach ? near : reach;
-      const auto bin = static_cast<std::size_t>((near + reach) * scale);
-      bins[2 * bin + (labels[r] > 0.0 ? 1 : 0)] += weights[r];
-    }
+inline void bin_clicks(double* bins, std::size_t count, double reach, const double* margins,
+                       const double* labels, const double* weights, std::size_t size) {
+  const double scale = static_cast<double>(count) / (2.0 * reach);
+  for (std::size_t r = 0; r < size; ++r) {
+    double near = margins[r] > -reach ? margins[r] : -reach;  // also where it is not a number
+    near = near < reach ? near : reach;
+    const auto bin = static_cast<std::size_t>((near + reach) * scale);
+    bins[2 * bin + (labels[r] > 0.0 ? 1 : 0)] += weights[r];
   }
-};
-
-// Sums over all pairs of a click and a non-click.
-struct Ranking {
-  double pairs = 0.0, ordered = 0.0, tied = 0.0;
-};
-
-inline Ranking rank_clicks(const ClickBins& of) {
-  Ranking ranking;
-  double negatives = 0.0, positives = 0.0;
-  for (std::size_t bin = 0; bin <= of.count; ++bin) {
-    const double negative = of.bins[2 * bin], positive = of.bins[2 * bin + 1];
-    ranking.ordered += negatives * positive;
-    ranking.tied += negative * positive;
-    negatives += negative;
-    positives += positive;
-  }
-  ranking.pairs = negatives * positives;
-  return ranking;
 }
 
 }  // namespace pqr

@@ -14,7 +14,7 @@
 #include <shared_mutex>
 #include <utility>
 
-#include "copies.hpp"
+#include "frozen.hpp"
 #include "parallel.hpp"
 #include "row.hpp"
 
@@ -42,6 +42,12 @@ class Turnstile {
   std::uint64_t next_ = 0, serving_ = 0;
 };
 
+// Whether a model has freeze().
+template <class Model, class = void>
+constexpr bool can_freeze = false;
+template <class Model>
+constexpr bool can_freeze<Model, decltype(void(&Model::freeze))> = true;
+
 template <class Model>
 class Shared {
  public:
@@ -58,7 +64,7 @@ class Shared {
         const auto turn = this->turn(waiting);
         const auto lock = alone();
         if (held_) continue;
-        copies_.drop();
+        forget_copy();
         return model_.learn(slice, out);
       }
     });
@@ -119,7 +125,7 @@ class Shared {
   template <class Work>
   auto change(Work work) {
     const auto lock = alone();
-    copies_.drop();
+    forget_copy();
     return work(model_);
   }
   template <class Work>
@@ -138,7 +144,9 @@ class Shared {
   mutable Turnstile turnstile_;
   std::atomic<bool> held_{false};
   Turnstile holders_;  // and learners that have found the model held
-  mutable Copies<Model> copies_;
+  mutable std::mutex copying_;
+  mutable std::shared_ptr<const Frozen> copy_;  // of all weights, until the model changes
+  mutable std::size_t predicted_ = 0;           // weights of all rows predicted without it
 
   // The lock lets readers pass a waiting writer, so both queue for it.
   auto alone() const {
@@ -150,11 +158,21 @@ class Shared {
     return std::shared_lock(mutex_);
   }
 
-  // A copy of the weights, where it pays. Few rows do not wait for one to be made.
-  std::shared_ptr<const Frozen> copy(const Rows& rows) const {
-    if (rows.size <= slice_rows) return {};
-    const auto lock = among_readers();
-    return copies_.of(model_, rows);
+  // A copy of the weights, or null while making it would take longer than the predictions since the
+  // last change. Few rows do not wait for one to be made.
+  std::shared_ptr<const Frozen> copy([[maybe_unused]] const Rows& rows) const {
+    if constexpr (can_freeze<Model>) {
+      if (rows.size <= slice_rows) return {};
+      const auto lock = among_readers();
+      const std::lock_guard one_at_a_time(copying_);
+      if (!copy_) copy_ = model_.freeze(predicted_ += model_.weights_in(rows));
+      return copy_;
+    }
+    return {};
+  }
+  void forget_copy() {
+    copy_.reset();
+    predicted_ = 0;
   }
 
   std::size_t margin_of(const Rows& rows, double* margins) const {

@@ -190,9 +190,7 @@ void check_reference(std::string_view text, const Outcome& outcome, const Option
 }
 
 void check_round_trip(const pqr::RowBuffer& rows, pqr::Loss loss) {
-  std::string text;
-  pqr::format_libsvm(rows.indptr.data(), rows.indices.data(), rows.values.data(),
-                     rows.labels.data(), rows.weights.data(), rows.rows(), text);
+  const std::string text = pqr::format_libsvm(rows.view());
   const Outcome again = read_whole(text, {loss, false, true, 1, 0});
   expect(again.bad.empty() && again.consumed == text.size(), "formatted rows are good rows");
   expect(same_rows(rows, again.rows), "formatted rows parse to the same bits");

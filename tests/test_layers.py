@@ -66,8 +66,7 @@ ALLOWED = {
         "table",
     },
     "parallel": set(),
-    "copies": {"frozen", "row"},
-    "shared": {"copies", "parallel", "row"},
+    "shared": {"frozen", "parallel", "row"},
     "vw": {"coding", "number", "vw"},
 }
 BIND = {

@@ -68,10 +68,7 @@ nb::tuple parse_libsvm(const nb::object& text, bool last, const std::string& los
 nb::bytes format_libsvm(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
                         const In<float>& values, const In<double>& labels,
                         const In<float>& weights) {
-  const Rows rows = view(indptr, indices, values, labels, weights);
-  std::string text;
-  pqr::format_libsvm(rows.indptr, rows.indices, rows.values, rows.labels, rows.weights, rows.size,
-                     text);
+  const std::string text = pqr::format_libsvm(view(indptr, indices, values, labels, weights));
   return nb::bytes(text.data(), text.size());
 }
 
@@ -116,7 +113,6 @@ NB_MODULE(_core, m) {
         "weights"_a.noconvert());
   m.def("bin_clicks", &bin_clicks, "bins"_a.noconvert(), "reach"_a, "margins"_a.noconvert(),
         "labels"_a.noconvert(), "weights"_a.noconvert());
-  m.def("rank_clicks", &rank_clicks, "bins"_a.noconvert(), "reach"_a);
   m.def("parse_libsvm", &parse_libsvm, "text"_a, "last"_a, "loss"_a, "first_line"_a, "skip"_a);
   m.def("format_libsvm", &format_libsvm, "indptr"_a.noconvert(), "indices"_a.noconvert(),
         "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());
@@ -218,7 +214,6 @@ NB_MODULE(_core, m) {
            "ranks"_a.noconvert(), "slots"_a.noconvert())
       .def("weights", &NamedModel::weights, "block"_a, "slots"_a.noconvert())
       .def("slots", &NamedModel::slots, "block"_a, "weights"_a.noconvert(), "n"_a.noconvert())
-      .def("bias_slot", &NamedModel::bias_slot, "weight"_a, "n"_a)
       .def_prop_rw("bias", &NamedModel::bias, &NamedModel::set_bias)
       .def_prop_ro("bias_weight", &NamedModel::bias_weight)
       .def("nonzeros", &NamedModel::nonzeros, "block"_a)

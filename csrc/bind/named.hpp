@@ -219,7 +219,7 @@ class NamedModel : public Named<Model> {
  public:
   NamedModel(const SharedSeparation& separation, const std::string& loss, bool bias, bool all_high,
              float interaction_scale, const std::string& optimizer, const Rates& rates)
-      : Named(loss_named(loss), Settings{loss_named(loss), bias, all_high, interaction_scale},
+      : Named(loss_named(loss), Settings{loss_named(loss), bias, {all_high, interaction_scale}},
               optimizer_named(static_cast<Optimizer*>(nullptr), optimizer, rates), separation.of) {}
 
   // Rows that were split in advance, by the separation of this model, from split `first` on.
@@ -254,7 +254,7 @@ class NamedModel : public Named<Model> {
 
   // Of as many ranks j from `first` on as there are counts.
   nb::tuple pairs(std::size_t first, const In<std::uint32_t>& counts) const {
-    PairState state;
+    BlockState state;
     {
       nb::gil_scoped_release release;
       state = model_.read([&](const Model& m) {
@@ -266,7 +266,7 @@ class NamedModel : public Named<Model> {
         return m.pairs(first, size, counts.data());
       });
     }
-    return nb::make_tuple(give(std::move(state.ranks)), give(std::move(state.slots), 2));
+    return nb::make_tuple(give(std::move(state.keys)), give(std::move(state.slots), 2));
   }
 
   void restore(const std::string& block, const In<std::uint32_t>& keys, const In2<float>& slots) {
@@ -302,17 +302,14 @@ class NamedModel : public Named<Model> {
   }
 
   // Slots that have these weights after gradients whose squares add up to n.
-  Out2<float> slots(const std::string& block, const In<float>& weights, const In<float>& n) const {
+  Out2<double> slots(const std::string& block, const In<double>& weights,
+                     const In<double>& n) const {
     if (weights.size() != n.size()) refuse("weights and n differ in length");
     const Block wanted = block_named(block);
     return give(model_.read([&](const Model& m) {
       return m.slots(wanted, weights.data(), n.data(), weights.size());
     }),
                 2);
-  }
-  std::pair<double, double> bias_slot(double weight, double n) const {
-    const Slot<double> slot = model_.read([=](const Model& m) { return m.bias_slot(weight, n); });
-    return {slot.z, slot.root_n};
   }
 
   std::size_t nonzeros(const std::string& block) const {
@@ -379,6 +376,7 @@ class NamedModel : public Named<Model> {
   }
 
   static Block block_named(const std::string& name) {
+    if (name == "bias") return Block::bias;
     if (name == "linear") return Block::linear;
     if (name == "pair") return Block::pair;
     if (name == "shared") return Block::shared;

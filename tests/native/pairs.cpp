@@ -84,7 +84,6 @@ class Both {
       if (const T* own = table_.find(j, j)) *copy.make(j, j, moved) = *own;
       table_.each_of_span(j, [&](std::uint32_t i, const T& value) {
         if (!(value == T{})) *copy.make(i, j, moved) = value;
-        return true;
       });
     }
     check_in(copy);
@@ -117,10 +116,9 @@ class Both {
     for (std::uint32_t j = 0; j < table.order(); ++j) {
       table.each_of_span(j, [&](std::uint32_t i, const T& value) {
         require_aligned(&value);
-        if (value == T{}) return true;
+        if (value == T{}) return;
         require(5, next != map_.end() && next->first == Key(j, i) && next->second == value);
         ++next;
-        return true;
       });
       if (next != map_.end() && next->first == Key(j, j)) ++next;  // not one of those, and the last
     }

@@ -127,9 +127,9 @@ class _Linear(NativeLearner):
         [0.5, -0.25]
         """
         self._check_block(block)
-        target = np.atleast_1d(np.ascontiguousarray(weights, np.float32))
-        sums = np.broadcast_to(np.asarray(n, np.float32), target.shape)
-        return self._model.slots(block, target, np.ascontiguousarray(sums))
+        target = np.atleast_1d(np.ascontiguousarray(weights, np.float32)).astype(np.float64)
+        sums = np.broadcast_to(np.asarray(n, np.float32), target.shape).astype(np.float64)
+        return self._model.slots(block, target, sums).astype(np.float32)
 
     def bias_slot_of(self, weight: float, n: float) -> npt.NDArray[np.float64]:
         """The same for the bias, which is stored in double precision.
@@ -137,7 +137,7 @@ class _Linear(NativeLearner):
         >>> LR().bias_slot_of(0.5, n=4.0).shape
         (2,)
         """
-        return np.array(self._model.bias_slot(float(weight), float(n)))
+        return self._model.slots("bias", np.array([weight], float), np.array([n], float))[0]
 
     def nonzeros(self) -> dict[str, int]:
         blocks = [block for block in self.blocks if block != "bias"]
