@@ -300,6 +300,40 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
   });
 }
 
+RowTerms Model::terms(const Rows& batch) const {
+  RowTerms found;
+  Planned planned;
+  const auto add = [&](RowTerms::Kind kind, std::uint32_t first, std::uint32_t second) {
+    found.kinds.push_back(kind);
+    found.features.insert(found.features.end(), {first, second});
+  };
+  for (std::size_t r = 0; r < batch.size; ++r) {
+    plan(batch, r, planned);
+    locate(planned, Find{*this});
+    const Row row = planned.row;
+    for (std::size_t i = 0; i < row.size; ++i) {
+      add(RowTerms::linear, row.indices[i], row.indices[i]);
+    }
+    for (std::size_t b = 0; b < planned.high; ++b) {
+      const std::uint32_t feature = separation_->features()[planned.ranks[b]];
+      add(RowTerms::own, feature, feature);
+      for (std::size_t a = 0; a < b; ++a) {
+        add(RowTerms::pair, separation_->features()[planned.ranks[a]], feature);
+      }
+    }
+    const Coordinates& c = planned.coordinates;
+    found.values.insert(found.values.end(), c.x.data(), c.x.data() + c.size());
+    with_optimizer(optimizer, [&](const auto& chosen) {
+      const auto rule = chosen.template at<float>(Block::linear);
+      c.with_slots([&](auto at) {
+        for (std::size_t i = 0; i < c.size(); ++i) found.weights.push_back(rule.weight(*at(i)));
+      });
+    });
+    found.indptr.push_back(static_cast<std::int64_t>(found.kinds.size()));
+  }
+  return found;
+}
+
 double Model::bias_weight() const {
   if (!settings_.bias) return 0.0;
   return with_optimizer(optimizer, [&](const auto& chosen) {

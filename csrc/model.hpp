@@ -41,6 +41,15 @@ struct PairState {
   Buffer<float> slots;
 };
 
+// The coordinates of many rows, in the order in which margins add them up, with their weights.
+struct RowTerms {
+  enum Kind : std::uint8_t { linear, own, pair };  // `own` is a shared one, or a square
+  std::vector<std::int64_t> indptr{0};             // those of row r are indptr[r] to indptr[r + 1]
+  std::vector<std::uint8_t> kinds;
+  std::vector<std::uint32_t> features;  // two of each, the same twice unless it is a pair
+  std::vector<float> values, weights;
+};
+
 class Model {
  public:
   // QR has a separation of its own, which grows; others share theirs, and never change it.
@@ -55,6 +64,8 @@ class Model {
   std::size_t learn_with(Optimizer& optimizer, const Rows& batch, double* margins);
   // Returns how many rows have a finite margin, from the first one on.
   std::size_t margin(const Rows& batch, double* margins) const;
+  // What these margins are the sums of, but for the bias.
+  RowTerms terms(const Rows& batch) const;
 
   // About how many weights it takes to predict a batch, and a copy of all weights if predicting so
   // many pays for it.

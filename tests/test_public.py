@@ -19,7 +19,7 @@ from pqrlearn.cli import COMMANDS, pqr
 from pqrlearn.learners import LEARNERS
 from pqrlearn.loss import LOSSES
 
-MODULES = ["batch", "datasets", "metrics", "progressive", "readers", "tune"]
+MODULES = ["batch", "datasets", "explain", "metrics", "progressive", "readers", "tune"]
 PUBLIC = [
     "AdaGrad",
     "Auto",
@@ -29,7 +29,9 @@ PUBLIC = [
     "Column",
     "Counts",
     "DiFacto",
+    "Explanation",
     "FM",
+    "Frozen",
     "Ftrl",
     "FtrlGeneral",
     "LR",
@@ -46,6 +48,7 @@ PUBLIC = [
     "Separation",
     "Sgd",
     "State",
+    "Term",
     "evaluate",
     "from_bytes",
     "learn",

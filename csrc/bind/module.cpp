@@ -203,6 +203,8 @@ NB_MODULE(_core, m) {
       .def("learn_split", &NamedModel::learn_split, "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert(), "splits"_a,
            "first"_a)
+      .def("terms", &NamedModel::terms, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "values"_a.noconvert())
       .def("state", &NamedModel::state, "block"_a)
       .def("restore", &NamedModel::restore, "block"_a, "keys"_a.noconvert(), "slots"_a.noconvert())
       .def("pair_counts", &NamedModel::pair_counts)

@@ -238,6 +238,20 @@ class NamedModel : public Named<Model> {
     return learn_rows(rows);
   }
 
+  // Where each row's terms start, their kinds, features, values and weights.
+  nb::tuple terms(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
+                  const In<float>& values) const {
+    const Rows rows = view(indptr, indices, values);
+    RowTerms terms;
+    {
+      nb::gil_scoped_release release;
+      terms = model_.read([&](const Model& m) { return m.terms(rows); });
+    }
+    return nb::make_tuple(give(std::move(terms.indptr)), give(std::move(terms.kinds)),
+                          give(std::move(terms.features), 2), give(std::move(terms.values)),
+                          give(std::move(terms.weights)));
+  }
+
   nb::tuple state(const std::string& block) const {
     const Block wanted = block_named(block);
     if (wanted == Block::pair) refuse("pairs have a state of their own");

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pqrlearn import batch, datasets, metrics, progressive, readers, tune
+    from pqrlearn import batch, datasets, explain, metrics, progressive, readers, tune
     from pqrlearn.errors import PqrError
     from pqrlearn.hyper import AdaGrad, Ftrl, FtrlGeneral, NuclearBall, Ogd, Sgd
     from pqrlearn.learners import (
@@ -30,9 +30,12 @@ if TYPE_CHECKING:
         QR,
         Auto,
         DiFacto,
+        Explanation,
+        Frozen,
         Learner,
         Mixture,
         State,
+        Term,
         from_bytes,
         load,
     )
@@ -55,7 +58,9 @@ _HOMES = {
     "Column": "schema",
     "Counts": "separation",
     "DiFacto": "learners",
+    "Explanation": "learners",
     "FM": "learners",
+    "Frozen": "learners",
     "Ftrl": "hyper",
     "FtrlGeneral": "hyper",
     "LR": "learners",
@@ -72,6 +77,7 @@ _HOMES = {
     "Separation": "separation",
     "Sgd": "hyper",
     "State": "learners",
+    "Term": "learners",
     "evaluate": "progressive",
     "from_bytes": "learners",
     "learn": "progressive",
@@ -79,7 +85,7 @@ _HOMES = {
     "read": "readers",
     "train": "training.oneline",
 }
-_MODULES = ("batch", "datasets", "metrics", "progressive", "readers", "tune")
+_MODULES = ("batch", "datasets", "explain", "metrics", "progressive", "readers", "tune")
 
 __all__ = [
     "CCFM",
@@ -94,6 +100,8 @@ __all__ = [
     "Column",
     "Counts",
     "DiFacto",
+    "Explanation",
+    "Frozen",
     "Ftrl",
     "FtrlGeneral",
     "Learner",
@@ -107,9 +115,11 @@ __all__ = [
     "Separation",
     "Sgd",
     "State",
+    "Term",
     "batch",
     "datasets",
     "evaluate",
+    "explain",
     "from_bytes",
     "learn",
     "load",

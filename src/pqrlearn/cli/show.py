@@ -11,6 +11,7 @@ from pqrlearn.cli.progress import progress as progress
 from pqrlearn.cli.progress import steps as steps
 from pqrlearn.cli.progress import tally as tally
 from pqrlearn.errors import RowError
+from pqrlearn.explain import LOW
 from pqrlearn.learners import PQR, Auto, Learner, Mixture
 from pqrlearn.progressive import Pass
 from pqrlearn.schema import Schema
@@ -51,8 +52,13 @@ def table(
     rows: Sequence[Sequence[str]],
     text_columns: int = 1,
     file: IO[str] | None = None,
+    *,
+    folded: int | None = None,
 ) -> None:
-    """A table, by default on stdout: `text_columns` to the left, the others to the right."""
+    """A table, by default on stdout: `text_columns` to the left, the others to the right.
+
+    The column `folded` is text too, and takes several lines where a terminal is narrow.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -60,7 +66,14 @@ def table(
     drawn = Table(box=None, pad_edge=False, show_header=any(columns))
     drawn.padding = (0, 2, 0, 0)
     for at, column in enumerate(columns):
-        drawn.add_column(column, justify="left" if at < text_columns else "right", no_wrap=True)
+        left = at < text_columns or at == folded
+        fold = at == folded
+        drawn.add_column(
+            column,
+            justify="left" if left else "right",
+            no_wrap=not fold,
+            overflow="fold" if fold else "ellipsis",
+        )
     for row in rows:
         drawn.add_row(*(Text(cell) for cell in row))
     out = file or sys.stdout
@@ -69,6 +82,13 @@ def table(
     # Names may be long: outside a terminal nothing is cut.
     width = None if out.isatty() else 10_000
     Console(file=out, width=width, highlight=False).print(drawn, soft_wrap=False, crop=False)
+
+
+def term_name(block: str, names: Sequence[str]) -> str:
+    """What people call a term or a weight: "site=a × ad=b", "site=a × low features", "bias"."""
+    if block == "shared":
+        return f"{names[0]} × {LOW}"
+    return f"{names[0]}²" if block == "square" else " × ".join(names) or block
 
 
 def figure_cells(result: Pass) -> list[tuple[str, str]]:

@@ -10,7 +10,9 @@ import numpy.typing as npt
 from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError
 from pqrlearn.hyper import check_whole
+from pqrlearn.learners.collapsed import collapsed_explainer
 from pqrlearn.learners.native import NativeLearner
+from pqrlearn.learners.terms import Explainer
 from pqrlearn.loss import LossName, check_loss
 
 EXPERTS: Final = (
@@ -165,6 +167,16 @@ class Auto(NativeLearner):
         if block == "shared":
             return high, weights
         return high[np.stack([pairs & 0xFFFF, pairs >> 16], axis=1)], weights
+
+    def _high(self) -> npt.NDArray[np.uint32]:
+        return self.high
+
+    def _seen(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
+        features, counts, *_ = self._model.state()
+        return features, counts
+
+    def _explainer(self) -> Explainer:
+        return collapsed_explainer(self)
 
     # -- saving -----------------------------------------------------------------
 

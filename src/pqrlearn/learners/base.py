@@ -16,6 +16,7 @@ from pqrlearn import _core, modelfile
 from pqrlearn.errors import Corrupt, HyperError, NotAModel, RefusedRow, RowError
 from pqrlearn.frames import is_frame
 from pqrlearn.learners import frames
+from pqrlearn.learners.looking import Looking
 from pqrlearn.learners.state import State
 from pqrlearn.loss import LossName
 from pqrlearn.rows import Batch, Features, FloatArray, Numbers, RowsLike, as_numbers
@@ -23,7 +24,7 @@ from pqrlearn.schema import Schema
 from pqrlearn.separation import add_names, name_tensors, names_from
 
 
-class Learner(ABC):
+class Learner(Looking, ABC):
     """A model that learns and predicts, one row at a time.
 
     A Learner never counts, splits or shuffles rows. The same rows in the same order give the same

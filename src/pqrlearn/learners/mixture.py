@@ -15,6 +15,7 @@ from pqrlearn.learners.base import Learner, _complete
 from pqrlearn.learners.bayes import BAYES
 from pqrlearn.learners.build import LEARNERS
 from pqrlearn.learners.numbered import NumberedLearner
+from pqrlearn.learners.terms import Explainer
 from pqrlearn.loss import LossName, loss_named
 from pqrlearn.rows import Batch, FloatArray
 from pqrlearn.separation import name_tensors
@@ -111,6 +112,12 @@ class Mixture(NumberedLearner):
         0.69
         """
         return self._bayes.bound()
+
+    def _explainer(self) -> Explainer:
+        raise HyperError(
+            "a mixture predicts by several models at once, so its margin has no terms: explain one "
+            "of model.learners"
+        )
 
     @property
     def rows(self) -> int:

@@ -30,6 +30,7 @@ from pqrlearn.hyper import (
     with_rates,
 )
 from pqrlearn.learners.native import NativeLearner
+from pqrlearn.learners.terms import Explainer, RowTerms
 from pqrlearn.loss import LossName, check_loss
 from pqrlearn.readers import prefetch
 from pqrlearn.rows import Batch, FloatArray
@@ -94,6 +95,23 @@ class _Linear(NativeLearner):
         keys, slots = self._model.state(block)
         features = keys if block == "linear" else self._model.high()[keys]
         return features, self._model.weights(block, slots)
+
+    def _high(self) -> npt.NDArray[np.uint32]:
+        """The high features, by rank."""
+        high: npt.NDArray[np.uint32] = self._model.high()
+        return high
+
+    def _explainer(self) -> Explainer:
+        blocks = np.array(["linear", "square" if self._everything_high else "shared", "pair"])
+
+        def explain(batch: Batch) -> RowTerms:
+            columns = batch.indptr, batch.indices, batch.values
+            indptr, kinds, features, values, weights = self._model.terms(*columns)
+            bias = self._model.bias_weight
+            products = weights * values  # in single precision, as the core has them
+            return RowTerms(bias, indptr, blocks[kinds], features, values, weights, products)
+
+        return explain
 
     def _check_block(self, block: str) -> None:
         if block not in self.blocks:
@@ -336,6 +354,10 @@ class PQR(_Linear):
 
     def _size(self) -> dict[str, Any]:
         return {"order": self.separation.order}
+
+    def _seen(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
+        by_feature = np.argsort(self.separation.features)
+        return self.separation.features[by_feature], self.separation.counts[by_feature]
 
     def _learned(self, batch: Batch) -> FloatArray:
         if not isinstance(batch, _SplitBatch) or batch.split_by is not self.separation.snapshot:
