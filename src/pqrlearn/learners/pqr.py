@@ -30,7 +30,7 @@ from pqrlearn.hyper import (
     with_rates,
 )
 from pqrlearn.learners.native import NativeLearner
-from pqrlearn.learners.terms import Explainer, RowTerms
+from pqrlearn.learners.terms import Explainer, linear_explainer
 from pqrlearn.loss import LossName, check_loss
 from pqrlearn.readers import prefetch
 from pqrlearn.rows import Batch, FloatArray
@@ -102,16 +102,7 @@ class _Linear(NativeLearner):
         return high
 
     def _explainer(self) -> Explainer:
-        blocks = np.array(["linear", "square" if self._everything_high else "shared", "pair"])
-
-        def explain(batch: Batch) -> RowTerms:
-            columns = batch.indptr, batch.indices, batch.values
-            indptr, kinds, features, values, weights = self._model.terms(*columns)
-            bias = self._model.bias_weight
-            products = weights * values  # in single precision, as the core has them
-            return RowTerms(bias, indptr, blocks[kinds], features, values, weights, products)
-
-        return explain
+        return linear_explainer(self._model, "square" if self._everything_high else "shared")
 
     def _check_block(self, block: str) -> None:
         if block not in self.blocks:

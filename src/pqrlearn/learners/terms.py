@@ -100,6 +100,20 @@ class RowTerms:
 Explainer = Callable[[Batch], RowTerms]
 
 
+def linear_explainer(model: _core.Model, own: str) -> Explainer:
+    """The terms of PQR and its like, from the core; `own` is the block of single high features."""
+    blocks = np.array(["linear", own, "pair"])
+
+    def explain(batch: Batch) -> RowTerms:
+        columns = batch.indptr, batch.indices, batch.values
+        indptr, kinds, features, values, weights = model.terms(*columns)
+        products = weights * values  # in single precision, as the core has them
+        bias = model.bias_weight
+        return RowTerms(bias, indptr, blocks[kinds], features, values, weights, products)
+
+    return explain
+
+
 def quadratic_terms(learner: Learner, batch: Batch) -> RowTerms:
     """The terms of a model that is quadratic in the values, from margins of parts of rows.
 
