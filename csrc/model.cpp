@@ -30,7 +30,9 @@ struct Model::Find {
     return found(model.linear_.find(feature));
   }
   Slot<float>* pair(std::uint32_t i, std::uint32_t j, bool&) const {
-    return found(model.pairs_.find(i, j));
+    const Slot<float>* const slot = model.pairs_.find(i, j);
+    const bool by_shared = model.settings_.shares_pairs && (!slot || is_initial(*slot));
+    return found(by_shared ? model.pairs_.find(i, i) : slot);
   }
 };
 
@@ -77,7 +79,8 @@ PQR_ALWAYS_INLINE inline bool Model::is_in_array(const Planned& planned) const {
 
 PQR_ALWAYS_INLINE inline void Model::list(Planned& planned) const {
   planned.list(rule_, Linear::front_keys, pairs_.first());
-  planned.coordinates.array = is_in_array(planned) ? pairs_.array() : nullptr;
+  const bool in_array = is_in_array(planned) && !settings_.shares_pairs;
+  planned.coordinates.array = in_array ? pairs_.array() : nullptr;
 }
 
 // Stage 2: splits row r and lists its coordinates. Returns those whose slots are not yet

@@ -26,6 +26,9 @@ struct Settings {
   bool bias;
   bool everything_high;     // QR
   float interaction_scale;  // the factor; 0 leaves interactions as they are
+  // A pair without a weight counts by the shared weight of its smaller rank, as in Auto. Only for
+  // models that do not learn.
+  bool shares_pairs = false;
 };
 
 // The slots of one block that have left their initial state, in order of key. Keys are features

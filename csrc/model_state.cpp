@@ -212,6 +212,10 @@ std::shared_ptr<const Frozen> Model::freeze(std::size_t predicted) const {
       if (first >= features) return;
       weigh_all(avx2_, linear, slots, std::min(many, features - first), frozen.linear() + first);
     });
+    std::vector<float> shared(settings_.shares_pairs ? order : 0);
+    for (std::uint32_t rank = 0; rank < shared.size(); ++rank) {
+      if (const Slot<float>* slot = pairs_.find(rank, rank)) shared[rank] = own.weight(*slot);
+    }
     in_halves(0, order, [&](std::size_t from, std::size_t to) {
       for (auto j = static_cast<std::uint32_t>(from); j < to; ++j) {
         float* const weights = frozen.span(j);
@@ -226,6 +230,9 @@ std::shared_ptr<const Frozen> Model::freeze(std::size_t predicted) const {
           });
         }
         if (const Slot<float>* slot = pairs_.find(j, j)) weights[0] = own.weight(*slot);
+        for (std::size_t i = 0; settings_.shares_pairs && i < j; ++i) {
+          if (weights[i + 1] == 0.0f) weights[i + 1] = shared[i];
+        }
       }
     });
   });

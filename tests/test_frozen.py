@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ def test_a_frozen_auto_has_the_weights_of_auto(loss: str) -> None:
     assert model.nonzeros()["pair"] > 10
     assert nonzero_weights(model.frozen()) == nonzero_weights(model)
     rows = as_dicts(BATCH)
+    rows += [dict.fromkeys(range(7), 1.0), {0: 2.0, 9: 1.0, 99: 1.0}]
     by_hand = [weighted_sum(model, row) for row in rows]
     np.testing.assert_allclose(model.frozen().margin_many(rows), by_hand, rtol=1e-5, atol=1e-5)
 
@@ -69,7 +71,25 @@ def weighted_sum(model: Auto, row: dict[int, float]) -> float:
             if all(feature in row for feature in key):
                 values = float(np.prod([row[feature] for feature in key]))
                 total += float(weight) * values * (low if block == "shared" else 1.0)
+    pairs = set(map(frozenset, model.weights("pair")[0].tolist()))
+    shared = dict(zip(*(part.tolist() for part in model.weights("shared")), strict=True))
+    risen = [feature for feature in model.high.tolist() if feature in row]
+    for earlier, later in combinations(risen, 2):
+        if frozenset((earlier, later)) not in pairs:  # not seen yet: as if `later` were low
+            total += shared[earlier] * row[earlier] * row[later]
     return total
+
+
+def test_a_pair_never_seen_counts_by_the_shared_weight_as_in_auto() -> None:
+    model = Auto()
+    for number in range(300):  # a user is seen once, so it stays low
+        row = [{"a": "0", "b": "0"}, {"a": "0", "b": "1"}, {"a": "1", "b": "0"}][number % 3]
+        model.learn_one({**row, "user": str(number)}, number % 3 == 0)
+    terms = model.explain_one({"a": "1", "b": "1"}).terms
+    (pair,) = (term for term in terms if term.block == "pair")
+    shared = dict(zip(*model.weights("shared"), strict=True))
+    first = min(map(model.names.find, pair.names), key=model.high.tolist().index)
+    assert pair.weight == shared[first] != 0
 
 
 @EACH

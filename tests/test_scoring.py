@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from pathlib import Path
@@ -53,17 +54,19 @@ MODELS = {
 def test_the_query_predicts_as_the_model_does(make: Any) -> None:
     model = make()
     scored: list[dict[str, Any]] = [*ROWS[:60], {"new": 2.0, "site": "s1"}, {"site": "s0"}]
+    scored += [{"site=s0": 1.0, "site=s1": 1.0, "site=s2": 2.0}]  # pairs that were never seen
     with sqlite3.connect(":memory:") as database:
         database.create_function("SQRT", 1, np.sqrt)  # not in every build of SQLite
         database.create_function("EXP", 1, np.exp)
-        database.execute("CREATE TABLE weights (name, other, block, weight, support)")
+        database.execute("CREATE TABLE weights (name, other, block, weight, support, rank)")
         database.execute("CREATE TABLE features (row, name, value)")
         database.execute("CREATE INDEX by_name ON weights (block, name, other)")
         weights = [tuple(row.values()) for row in model.to_frame().to_pylist()]
-        database.executemany("INSERT INTO weights VALUES (?, ?, ?, ?, ?)", weights)
+        database.executemany("INSERT INTO weights VALUES (?, ?, ?, ?, ?, ?)", weights)
         database.executemany("INSERT INTO features VALUES (?, ?, ?)", features(scored))
-        scale = getattr(model, "interaction_scale", None)
-        found = database.execute(QUERY, {"scale": scale}).fetchall()
+        about = json.loads(model.to_frame().schema.metadata[b"pqrlearn"])
+        given = {"scale": about["interaction_scale"], "unseen": about["shares_pairs"]}
+        found = database.execute(QUERY, given).fetchall()
     database.close()
     assert [row for row, *_ in found] == list(range(len(scored)))
     margins = [margin for _, margin, _ in found]

@@ -223,9 +223,9 @@ class NamedModel : public Named<Model> {
  public:
   NamedModel(const SharedSeparation& separation, const std::string& loss, bool bias,
              bool everything_high, float interaction_scale, const std::string& optimizer,
-             const Rates& rates)
+             const Rates& rates, bool shares_pairs)
       : Named(loss_named(loss),
-              Settings{loss_named(loss), bias, everything_high, interaction_scale},
+              Settings{loss_named(loss), bias, everything_high, interaction_scale, shares_pairs},
               optimizer_named(static_cast<Optimizer*>(nullptr), optimizer, rates), separation.of) {}
 
   // Rows that were split in advance, by the separation of this model, from split `first` on.

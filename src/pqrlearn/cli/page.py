@@ -12,7 +12,7 @@ import click
 HEADINGS: Final[dict[str, tuple[str, ...]]] = {
     "Run": (
         *("model_file", "output", "shown", "form", "id_column", "resume", "holdout", "passes"),
-        *("checkpoint", "every", "on_bad_row", "bad_rows"),
+        *("checkpoint", "every", "on_bad_row", "bad_rows", "row", "top", "keep", "data"),
     ),
     "Table": (
         *("label", "weight", "ignore", "schema", "positive", "categories", "numbers", "bins"),

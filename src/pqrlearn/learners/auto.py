@@ -65,6 +65,7 @@ class Auto(NativeLearner):
     kind = "auto"
     blocks = ("bias", "linear", "pair", "shared")
     _model: _core.Auto
+    _shares_pairs = True  # before a pair is seen
 
     def __init__(self, loss: LossName = "logistic", *, memory: int | None = None) -> None:
         self.loss = check_loss(loss)

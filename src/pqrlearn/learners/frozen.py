@@ -46,8 +46,14 @@ class Frozen(_Linear):
     blocks = ("bias", "linear", "pair", "shared")
 
     def __init__(
-        self, of: str, loss: str, high: npt.NDArray[np.uint32], interaction_scale: float | None
+        self,
+        of: str,
+        loss: str,
+        high: npt.NDArray[np.uint32],
+        interaction_scale: float | None,
+        shares_pairs: bool,
     ) -> None:
+        self._shares_pairs = bool(shares_pairs)
         super().__init__(_core.Separation(high), loss, _RULE, interaction_scale, bias=True)
         self.of = of
         self.keep: int | None = None
@@ -113,6 +119,7 @@ class Frozen(_Linear):
             "loss": self.loss,
             "of": self.of,
             "interaction_scale": self.interaction_scale,
+            "shares_pairs": self._shares_pairs,
             "keep": self.keep,
             "measured": self.measured,
             "rows": self._model.rows,
@@ -147,7 +154,8 @@ class Frozen(_Linear):
             return modelfile.tensor(tensors, name, dtype, ndim)
 
         high, scale = tensor("high", np.uint32), settings["interaction_scale"]
-        model = cls(str(settings["of"]), settings["loss"], high, scale)
+        of, shares = str(settings["of"]), settings["shares_pairs"]
+        model = cls(of, settings["loss"], high, scale, shares)
         (bias,) = tensor("bias", np.float64).tolist()
         keyed = {
             block: (
@@ -200,20 +208,31 @@ def freeze(learner: Learner, keep: int | None = None, data: Any = None) -> Froze
         )
     if keep is not None:
         check_whole("keep", keep, least=0)
-    frozen = _collapsed(learner, keep)
-    if data is not None:
-        frozen.measured = _measured(learner, frozen, data)
-    return frozen
+    weights = sum(learner.nonzeros().values())
+    few = keep is not None and keep < weights // 2
+    shares = [True, False] if learner._shares_pairs else [False]
+    if data is None:
+        return _collapsed(learner, keep, shares[0] and not few)
+    made = [_collapsed(learner, keep, one) for one in (shares if few else shares[:1])]
+    for frozen, measured in zip(made, _measured(learner, made, data), strict=True):
+        frozen.measured = measured
+    return min(made, key=lambda frozen: frozen.measured["frozen"] if frozen.measured else 0.0)
 
 
-def _collapsed(learner: Auto | LR | PQR | Frozen, keep: int | None) -> Frozen:
+def _collapsed(learner: Auto | LR | PQR | Frozen, keep: int | None, shares_pairs: bool) -> Frozen:
+    """With `shares_pairs`, a pair without a weight counts by a shared one.
+
+    That is how Auto takes pairs that it has not seen. Of those that are pruned away it is a poor
+    guess: where most are, they are better left out.
+    """
     found = {block: _weights(learner, block) for block in ("linear", "shared", "pair")}
     high = learner._high()  # after the weights: features may rise meanwhile
     keyed = {b: (_ranks(high, features, b), w) for b, (features, w) in found.items()}
-    chosen = _chosen(learner, high, keyed, keep)
+    chosen = _chosen(learner, high, keyed, keep, shares_pairs)
     blocks = {block: _in_order(*keyed[block], chosen[block]) for block in keyed}
     scale = getattr(learner, "interaction_scale", None)
-    frozen = Frozen(getattr(learner, "of", learner.kind), learner.loss, high, scale)
+    of = getattr(learner, "of", learner.kind)
+    frozen = Frozen(of, learner.loss, high, scale, shares_pairs)
     frozen._fill(float(learner.weights("bias")[1][0]), blocks)
     frozen.keep = keep
     seen, counts = learner._seen()
@@ -268,15 +287,20 @@ def _chosen(
     high: npt.NDArray[np.uint32],
     keyed: dict[str, tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]],
     keep: int | None,
+    shares_pairs: bool,
 ) -> dict[str, npt.NDArray[np.bool_]]:
     """Which weights of each block are among the `keep` that matter most; ties go to the first."""
     sizes = {block: len(weights) for block, (_, weights) in keyed.items()}
     if keep is None or keep >= sum(sizes.values()):
         return {block: np.ones(size, bool) for block, size in sizes.items()}
-    matter = [
-        weights.astype(np.float64) ** 2 * _expected_rows(learner, high, block, keys)
-        for block, (keys, weights) in keyed.items()
-    ]
+    matter = []
+    for block, (keys, weights) in keyed.items():
+        change = weights.astype(np.float64)
+        if block == "pair" and shares_pairs:  # what it would count by instead
+            shared = np.zeros(len(high))
+            shared[keyed["shared"][0]] = keyed["shared"][1]
+            change = change - shared[keys[:, 0]]
+        matter.append(change**2 * _expected_rows(learner, high, block, keys))
     kept = np.zeros(sum(sizes.values()), bool)
     kept[np.argsort(-np.concatenate(matter), kind="stable")[:keep]] = True
     parts = np.split(kept, np.cumsum(list(sizes.values()))[:-1])
@@ -296,24 +320,21 @@ def _expected_rows(
     return shares.prod(axis=1) if shares.ndim == 2 else shares
 
 
-def _measured(learner: Learner, frozen: Frozen, data: Any) -> dict[str, Any]:
-    """The loss of both models on rows with labels."""
+def _measured(learner: Learner, made: list[Frozen], data: Any) -> list[dict[str, Any]]:
+    """The loss of the model on rows with labels, beside that of each frozen one."""
     if is_frame(data):
         batches: Iterable[Batch] = labelled_batches(learner, data)
     else:
         batches = [data] if isinstance(data, Batch) else data
-    before, after = Metrics(learner.loss), Metrics(learner.loss)
+    models = [learner, *made]
+    metrics = [Metrics(learner.loss) for _ in models]
     for batch in batches:
-        for model, metrics in ((learner, before), (frozen, after)):
-            metrics.update(model.margin_many(batch), batch.labels, batch.weights)
+        for model, one in zip(models, metrics, strict=True):
+            one.update(model.margin_many(batch), batch.labels, batch.weights)
     key = loss_named(learner.loss).metrics.key
-    losses = [float(metrics.result()[key]) for metrics in (before, after)]
-    if not np.isfinite(losses).all():
+    loss, *losses = (float(one.result()[key]) for one in metrics)
+    if not np.isfinite([loss, *losses]).all():
         raise HyperError("there is no row with a label and a weight to measure the loss on")
-    return {
-        "rows": int(before.result()["rows"]),
-        "figure": key,
-        "loss": losses[0],
-        "frozen": losses[1],
-        "difference": losses[1] - losses[0],
-    }
+    rows = int(metrics[0].result()["rows"])
+    about = {"rows": rows, "figure": key, "loss": loss}
+    return [about | {"frozen": one, "difference": one - loss} for one in losses]

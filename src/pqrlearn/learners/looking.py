@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 class Looking:
     """Base of Learner: methods that look inside, and change nothing."""
 
+    _shares_pairs: bool = False
+    """Whether a pair without a weight counts by the shared weight of its smaller rank."""
+
     def explain_one(self, x: Features) -> Explanation:
         """Which features and pairs the prediction of a row comes from, by name.
 
@@ -47,18 +50,18 @@ class Looking:
         return next(explanations(learner, self._explainer(), row, fresh))
 
     def to_frame(self) -> Any:
-        """All weights by name, as an Arrow table: name, other, block, weight, support.
+        """All weights by name, as an Arrow table: name, other, block, weight, support, rank.
 
         `other` is the second feature of a pair, or the number of a factor. `support` says in how
         many rows the feature was seen, where the model knows that. Every high feature has a row of
-        the block `shared` (QR: `square`), though its weight be 0. docs/scoring.md computes
-        predictions from the table, in SQL.
+        the block `shared` (QR: `square`), though its weight be 0, with its rank. docs/scoring.md
+        computes predictions from the table, in SQL.
 
         >>> from pqrlearn import LR
         >>> model = LR()
         >>> _ = model.learn_one({"site": "news"}, 1)
         >>> model.to_frame().column_names
-        ['name', 'other', 'block', 'weight', 'support']
+        ['name', 'other', 'block', 'weight', 'support', 'rank']
         >>> model.to_frame()["name"].to_pylist()
         [None, 'site=news']
         """
@@ -71,7 +74,8 @@ class Looking:
         Auto collapses its experts, which is an approximation; LR and PQR lose nothing. With `keep`
         it has only the weights that matter most: those with the largest weight² × expected number
         of rows. With `data`, rows with labels (Batches, what `pqrlearn.read` returns, or a frame),
-        the loss of both models is measured on them, and kept in `measured`.
+        the loss of both models is measured on them, and kept in `measured`; they also decide, where
+        most weights of Auto are pruned, whether a pair without one counts by a shared weight.
 
         >>> from pqrlearn import Auto
         >>> model = Auto()

@@ -69,6 +69,7 @@ class _Linear(NativeLearner):
             self.interaction_scale or 0.0,
             optimizer.name,
             optimizer.rates(),
+            self._shares_pairs,
         )
 
     def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:

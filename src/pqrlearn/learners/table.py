@@ -14,7 +14,7 @@ from pqrlearn.learners.terms import counts_of
 if TYPE_CHECKING:
     from pqrlearn.learners.base import Learner
 
-COLUMNS = ("name", "other", "block", "weight", "support")
+COLUMNS = ("name", "other", "block", "weight", "support", "rank")
 
 
 def weights_table(learner: Learner) -> Any:
@@ -22,11 +22,14 @@ def weights_table(learner: Learner) -> Any:
     import pyarrow as pa
 
     parts = [_part(learner, block) for block in learner.blocks]
-    about = {"model": learner.kind, "loss": learner.loss}
-    scale = getattr(learner, "interaction_scale", None)
-    described = json.dumps(about | ({} if scale is None else {"interaction_scale": scale}))
+    about = {
+        "model": learner.kind,
+        "loss": learner.loss,
+        "interaction_scale": getattr(learner, "interaction_scale", None),
+        "shares_pairs": learner._shares_pairs,
+    }
     found = pa.concat_tables(parts) if parts else pa.table({name: [] for name in COLUMNS})
-    return found.replace_schema_metadata({"pqrlearn": described})
+    return found.replace_schema_metadata({"pqrlearn": json.dumps(about)})
 
 
 def _part(learner: Learner, block: str) -> Any:
@@ -49,6 +52,8 @@ def _part(learner: Learner, block: str) -> Any:
         support[:] = learner.rows
     elif second is not None and block != "factor":
         support[:] = -1  # of a pair, nobody knows
+    high = block in ("shared", "square") and hasattr(learner, "_high")
+    ranks = np.arange(size) if high else np.full(size, -1)
     return pa.table(
         {
             "name": pa.nulls(size, pa.string())
@@ -58,6 +63,7 @@ def _part(learner: Learner, block: str) -> Any:
             "block": pa.array([block] * size, pa.string()),
             "weight": pa.array(weights.astype(np.float64)),
             "support": pa.array(support, pa.int64(), mask=support < 0),
+            "rank": pa.array(ranks, pa.int64(), mask=ranks < 0),
         }
     )
 
