@@ -173,8 +173,8 @@ class Auto(NativeLearner):
         return self.high
 
     def _seen(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
-        features, counts, *_ = self._model.state()
-        return features, counts
+        tensors = self._tensors()
+        return tensors["linear.keys"], tensors["linear.counts"]
 
     def _explainer(self) -> Explainer:
         return collapsed_explainer(self)
