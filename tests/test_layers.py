@@ -77,11 +77,13 @@ BIND = {
     "digest": {"arrays", "../digest"},
     "dicts": {"arrays", "../names", "../row"},
     "forks": set(),
+    "terms": {"../model"},
     "named": {
         "arrays",
         "dicts",
         "forks",
         "rows",
+        "terms",
         "../model",
         "../names",
         "../separation",
