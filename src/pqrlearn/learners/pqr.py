@@ -137,7 +137,8 @@ class _Linear(NativeLearner):
         >>> LR().bias_slot_of(0.5, n=4.0).shape
         (2,)
         """
-        return self._model.slots("bias", np.array([weight], float), np.array([n], float))[0]
+        slots = self._model.slots("bias", np.array([weight], float), np.array([n], float))
+        return slots.ravel()
 
     def nonzeros(self) -> dict[str, int]:
         blocks = [block for block in self.blocks if block != "bias"]
