@@ -46,7 +46,7 @@ PQR_ALWAYS_INLINE inline void Model::list(Planned& planned) const {
   planned.list(settings_.expand, Linear::front_keys, pairs_.first());
   const bool pairs = planned.high == 0 || pairs_.has_all(planned.ranks[planned.high - 1]);
   const bool all = pairs && linear_.front(planned.row.indices, planned.row.size);
-  planned.coordinates.array = all ? pairs_.array() : nullptr;
+  planned.coordinates.array = all && !settings_.shares_pairs ? pairs_.array() : nullptr;
 }
 
 // Stage 2: splits row r and lists its coordinates. Returns those whose slots are not yet
@@ -102,8 +102,10 @@ PQR_ALWAYS_INLINE inline void Model::locate(Tables& tables, Planned& planned) {
     for (std::size_t b = 0; b < planned.high; ++b) {
       const std::uint32_t j = planned.ranks[b];
       *slot++ = slot_of(tables.pairs_, moved, j, j);
-      for (std::size_t a = 0; a < b; ++a) {
-        *slot++ = slot_of(tables.pairs_, moved, planned.ranks[a], j);
+      for (std::size_t a = 0; a < b; ++a, ++slot) {
+        *slot = slot_of(tables.pairs_, moved, planned.ranks[a], j);
+        const bool shares = std::is_const_v<Tables> && tables.settings_.shares_pairs;
+        if (shares && is_initial(**slot)) *slot = c.slots[planned.row.size + a * (a + 1) / 2];
       }
     }
   }
@@ -262,6 +264,11 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
                       });
     });
   });
+}
+
+void Model::find(const Rows& batch, std::size_t r, Planned& planned) const {
+  plan(batch, r, planned);
+  locate(*this, planned);
 }
 
 double Model::bias_weight() const {

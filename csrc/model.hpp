@@ -24,6 +24,7 @@ struct Settings {
   Loss loss;
   bool bias;
   ExpandRule expand;
+  bool shares_pairs = false;  // as in Auto, a new pair has the shared weight of i; never learns
 };
 
 // The slots of one block that have left their initial state, in order of key. Keys are features
@@ -44,6 +45,9 @@ class Model {
   std::size_t learn(const Rows& batch, double* margins);
   // Returns how many rows have a finite margin, from the first one on.
   std::size_t margin(const Rows& batch, double* margins) const;
+  // Lists the coordinates of row r, and finds their slots: whose weights, but for the bias, make up
+  // its margin.
+  void find(const Rows& batch, std::size_t r, Planned& planned) const;
 
   // About how many weights it takes to predict a batch, and a copy of all weights if predicting so
   // many pays for it.

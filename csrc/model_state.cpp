@@ -184,6 +184,10 @@ std::shared_ptr<const Frozen> Model::freeze(std::size_t predicted) const {
         });
       }
       if (const Slot<float>* slot = pairs_.find(j, j)) weights[0] = own.weight(*slot);
+      for (std::uint32_t i = 0; settings_.shares_pairs && i < j; ++i) {
+        const Slot<float>* const slot = weights[i + 1] == 0.0f ? pairs_.find(i, i) : nullptr;
+        if (slot) weights[i + 1] = own.weight(*slot);
+      }
     });
   });
   return made;

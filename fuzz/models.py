@@ -32,7 +32,7 @@ import pqrlearn
 from pqrlearn import LR, PQR, QR, Batch, Separation, modelfile
 from pqrlearn.errors import ModelFileError, RowError
 from pqrlearn.hyper import FtrlGeneral, NuclearBall, Ogd
-from pqrlearn.learners import CCFM, CFM, Learner
+from pqrlearn.learners import CCFM, CFM, Frozen, Learner
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
@@ -112,6 +112,11 @@ def put_to_work(model: Learner) -> None:
     for feature in range(10):
         model.name_of(feature)
     check_saved(model)
+    if isinstance(model, Frozen):
+        for row in ROWS:
+            with suppress(RowError):
+                model.explain_one(row)
+        return
     if model.rows >= 2**62:  # such a count is loaded, but nobody will learn up to its end
         return
     for row in ROWS:

@@ -40,7 +40,7 @@ ROWS: list[dict[Any, Any]] = [
 ]
 LABELS = [1.0, 0.0, 1.0, 2.0, 0.5]
 OLD_KINDS = ["pqr", "lr", "qr", "fm", "difacto"]  # also in format 2
-KINDS = [*OLD_KINDS, "mixture", "auto"]
+KINDS = [*OLD_KINDS, "mixture", "auto", "frozen"]
 PROGRESS = {"inputs": ["stream"], "passes": 2, "done_passes": 1, "rows": 3}
 BATCH = Batch.from_rows(
     [([0, 1, 7], [1.0, 2.0, -0.5]), ([], []), ([3, 2**32 - 1], [1.0, 1.0])],
@@ -62,6 +62,8 @@ def models() -> dict[str, Learner]:
     }
     for model in made.values():
         model.learn_many(ROWS, LABELS)
+    labelled = Batch.from_rows([([0, 1], [1.0, 0.5]), ([2], [1.0])], labels=[1.0, 0.0])
+    made["frozen"] = made["pqr"].frozen(keep=5, data=labelled)
     made["auto"] = Auto("squared")
     made["auto"].learn_many(ROWS * 15, LABELS * 15)  # some features rise at row 64
     return made

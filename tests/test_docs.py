@@ -18,7 +18,13 @@ README = (ROOT / "README.md").read_text()
 
 SNIPPETS = [
     pytest.param(path, snippet, id=f"{path} {number}")
-    for path in ("README.md", "docs/library.md", "docs/python.md")
+    for path in (
+        "README.md",
+        "docs/library.md",
+        "docs/looking-inside.md",
+        "docs/python.md",
+        "docs/scoring.md",
+    )
     for number, snippet in enumerate(
         re.findall(r"```python\n(.*?)```", (ROOT / path).read_text(), re.DOTALL)
     )

@@ -128,6 +128,12 @@ def test_slots_are_sorted_and_none_is_in_its_initial_state() -> None:
             for name in ("linear.keys", "pair.keys"):
                 assert tensors[name].tolist() == sorted(tensors[name].tolist())
             continue
+        if kind == "frozen":
+            for block in ("linear", "shared", "pair"):
+                keys = tensors[f"{block}.keys"].reshape(-1, 2 if block == "pair" else 1)
+                assert keys[:, ::-1].tolist() == sorted(keys[:, ::-1].tolist())
+                assert tensors[f"{block}.weights"].all()
+            continue
         if "features" in tensors:  # of models with factors
             assert tensors["features"].tolist() == sorted(tensors["features"].tolist())
             continue

@@ -21,7 +21,7 @@ from pqrlearn.learners import LEARNERS
 from pqrlearn.loss import LOSSES
 from pqrlearn.readers import FORMATS
 
-MODULES = ["batch", "datasets", "metrics", "progressive", "readers", "tune"]
+MODULES = ["batch", "datasets", "explain", "metrics", "progressive", "readers", "tune"]
 PUBLIC = [
     "AdaGrad",
     "Auto",
@@ -31,7 +31,9 @@ PUBLIC = [
     "Column",
     "Counts",
     "DiFacto",
+    "Explanation",
     "FM",
+    "Frozen",
     "Ftrl",
     "FtrlGeneral",
     "LR",
@@ -48,6 +50,7 @@ PUBLIC = [
     "Separation",
     "Sgd",
     "State",
+    "Term",
     "evaluate",
     "from_bytes",
     "learn",

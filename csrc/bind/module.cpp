@@ -201,12 +201,14 @@ NB_MODULE(_core, m) {
 
   learner<NamedModel>(m, "Model")
       .def(nb::init<const SharedSeparation&, const std::string&, bool, bool, float,
-                    const std::string&, const Rates&>(),
+                    const std::string&, const Rates&, bool>(),
            "separation"_a, "loss"_a, "bias"_a, "all_high"_a, "interaction_scale"_a, "optimizer"_a,
-           "rates"_a)
+           "rates"_a, "shares_pairs"_a = false)
       .def("learn_split", &NamedModel::learn_split, "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert(), "splits"_a,
            "first"_a)
+      .def("terms", &NamedModel::terms, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "values"_a.noconvert())
       .def("state", &NamedModel::state, "block"_a)
       .def("restore", &NamedModel::restore, "block"_a, "keys"_a.noconvert(), "slots"_a.noconvert())
       .def("pair_counts", &NamedModel::pair_counts)

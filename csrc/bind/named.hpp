@@ -24,6 +24,7 @@
 #include "dicts.hpp"
 #include "forks.hpp"
 #include "rows.hpp"
+#include "terms.hpp"
 
 namespace pqr::bind {
 
@@ -218,8 +219,10 @@ struct SharedSeparation {
 class NamedModel : public Named<Model> {
  public:
   NamedModel(const SharedSeparation& separation, const std::string& loss, bool bias, bool all_high,
-             float interaction_scale, const std::string& optimizer, const Rates& rates)
-      : Named(loss_named(loss), Settings{loss_named(loss), bias, {all_high, interaction_scale}},
+             float interaction_scale, const std::string& optimizer, const Rates& rates,
+             bool shares_pairs)
+      : Named(loss_named(loss),
+              Settings{loss_named(loss), bias, {all_high, interaction_scale}, shares_pairs},
               optimizer_named(static_cast<Optimizer*>(nullptr), optimizer, rates), separation.of) {}
 
   // Rows that were split in advance, by the separation of this model, from split `first` on.
@@ -230,6 +233,20 @@ class NamedModel : public Named<Model> {
     rows.splits = splits.of(model_.while_it_changes().separation().get(), first, rows.size);
     if (!rows.splits) refuse("the splits are of other rows, or by another separation");
     return learn_rows(rows);
+  }
+
+  // Where each row's terms start, their kinds, features, values and weights.
+  nb::tuple terms(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
+                  const In<float>& values) const {
+    const Rows rows = view(indptr, indices, values);
+    RowTerms terms;
+    {
+      nb::gil_scoped_release release;
+      terms = model_.read([&](const Model& m) { return terms_of(m, rows); });
+    }
+    return nb::make_tuple(give(std::move(terms.indptr)), give(std::move(terms.kinds)),
+                          give(std::move(terms.features), 2), give(std::move(terms.values)),
+                          give(std::move(terms.weights)));
   }
 
   nb::tuple state(const std::string& block) const {

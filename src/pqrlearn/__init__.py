@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pqrlearn import batch, datasets, metrics, progressive, readers, tune
+    from pqrlearn import batch, datasets, explain, metrics, progressive, readers, tune
     from pqrlearn.errors import PqrError
     from pqrlearn.hyper import AdaGrad, Ftrl, FtrlGeneral, NuclearBall, Ogd, Sgd
     from pqrlearn.learners import (
@@ -30,9 +30,12 @@ if TYPE_CHECKING:
         QR,
         Auto,
         DiFacto,
+        Explanation,
+        Frozen,
         Learner,
         Mixture,
         State,
+        Term,
         from_bytes,
         load,
     )
@@ -56,7 +59,9 @@ _HOMES = {
     "Column": "schema",
     "Counts": "separation",
     "DiFacto": "learners",
+    "Explanation": "learners",
     "FM": "learners",
+    "Frozen": "learners",
     "Ftrl": "hyper",
     "FtrlGeneral": "hyper",
     "LR": "learners",
@@ -73,6 +78,7 @@ _HOMES = {
     "Separation": "separation",
     "Sgd": "hyper",
     "State": "learners",
+    "Term": "learners",
     "evaluate": "progressive",
     "from_bytes": "learners",
     "learn": "progressive",
@@ -81,7 +87,7 @@ _HOMES = {
     "set_threads": "threads",
     "train": "training.oneline",
 }
-_MODULES = ("batch", "datasets", "metrics", "progressive", "readers", "tune")
+_MODULES = ("batch", "datasets", "explain", "metrics", "progressive", "readers", "tune")
 
 __all__ = [
     "CCFM",
@@ -96,6 +102,8 @@ __all__ = [
     "Column",
     "Counts",
     "DiFacto",
+    "Explanation",
+    "Frozen",
     "Ftrl",
     "FtrlGeneral",
     "Learner",
@@ -109,9 +117,11 @@ __all__ = [
     "Separation",
     "Sgd",
     "State",
+    "Term",
     "batch",
     "datasets",
     "evaluate",
+    "explain",
     "from_bytes",
     "learn",
     "load",

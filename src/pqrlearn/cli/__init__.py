@@ -27,6 +27,8 @@ COMMANDS = {
     "evaluate": "Measure a model on rows with labels.",
     "tune": "Find settings for a model on a validation part of the rows.",
     "inspect": "Show a model's settings, sizes and strongest weights.",
+    "explain": "Show what the prediction of a row comes from.",
+    "export": "Write all weights as a table, or a frozen model for serving.",
     "data": "List, download, convert and describe data sets.",
     "paper": "Regenerate the paper's tables and figures.",
     "demo": "Train on a simulated click stream and show what was found.",

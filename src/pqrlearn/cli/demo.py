@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from pqrlearn.cli import options, show
-from pqrlearn.cli.inspect import strongest
+from pqrlearn.cli.inside import strongest
 from pqrlearn.datasets.clicks import ClickStream
 from pqrlearn.hyper import AdaGrad, Ftrl
 from pqrlearn.learners import FM, LR, PQR, Auto, DiFacto, Learner
@@ -167,7 +167,7 @@ def _found(stream: ClickStream, learner: Learner) -> list[tuple[tuple[str, ...],
     planted = {frozenset(map(stream.name, pair)) for pair, _ in stream.planted()}
     return [
         (tuple(names), weight, frozenset(names) in planted)
-        for names, weight in strongest(learner, "pair", 10)
+        for names, weight, *_ in strongest(learner, "pair", 10)
     ]
 
 

@@ -6,12 +6,14 @@ import sys
 from typing import Any
 
 import click
-import numpy as np
 
 from pqrlearn import modelfile
 from pqrlearn.cli import options, show
+from pqrlearn.cli.inside import figures, print_inside
+from pqrlearn.cli.judging import inputs_for
 from pqrlearn.cli.separate import print_separation
 from pqrlearn.cli.text import printable
+from pqrlearn.explain import Importance, count_low, importance
 from pqrlearn.learners import Auto, Learner, Mixture, load
 from pqrlearn.names import Names
 from pqrlearn.separation import KIND, Separation
@@ -35,11 +37,31 @@ from pqrlearn.separation import KIND, Separation
     help="Print the names of all features only: a number and a name per line, as train --names "
     "takes them.",
 )
+@click.option(
+    "--data",
+    type=click.Path(),
+    metavar="FILE",
+    help="Rows to measure the importance of fields and of pairs of fields on.",
+)
+@options.reading
+@options.quiet
 @options.as_json
 def inspect(
-    path: str | None, model_file: str | None, top: int, only_names: bool, as_json: bool
+    path: str | None,
+    model_file: str | None,
+    top: int,
+    only_names: bool,
+    data: str | None,
+    quiet: bool,
+    as_json: bool,
+    **rest: Any,
 ) -> None:
-    """Show the settings and sizes of the model in FILE, and its strongest weights and pairs."""
+    """Show the settings and sizes of the model in FILE, and its strongest weights and pairs.
+
+    The effect of a weight is what it adds to the margin of a typical row, where its features have
+    the value 1: weights of features and of pairs can be compared by it. The importance of a field
+    is the mean absolute contribution of its features to the margins of the rows of --data.
+    """
     if (path is None) == (model_file is None):
         raise click.UsageError("give one FILE to inspect")
     file = str(path or model_file)
@@ -49,7 +71,18 @@ def inspect(
     elif separation is not None:
         _inspect_separation(separation, top, as_json)
     else:
-        _inspect_model(load(file), top, as_json)
+        learner = load(file)
+        found = None if data is None else _importance(learner, data, rest, quiet or as_json)
+        _inspect_model(learner, top, as_json, found)
+
+
+def _importance(learner: Learner, data: str, rest: dict[str, Any], quiet: bool) -> Importance:
+    bad: dict[str, Any] = {"on_bad_row": "stop", "bad_rows": None}
+    with (
+        inputs_for(learner, [data], rest, labelled=False, **bad) as (inputs, _),
+        show.tally("explaining", "rows", quiet=quiet) as watch,
+    ):
+        return importance(learner, inputs, lambda rows: watch(rows, inputs.fraction()))
 
 
 def _print_names(names: Names, as_json: bool) -> None:
@@ -72,46 +105,36 @@ def _inspect_separation(separation: Separation, top: int, as_json: bool) -> None
         print_separation(separation, top)
 
 
-def _inspect_model(learner: Learner, top: int, as_json: bool) -> None:
-    nonzeros = learner.nonzeros()
-    strong = {b: strongest(learner, b, top) for b in learner.blocks if b != "bias"}
+def _inspect_model(learner: Learner, top: int, as_json: bool, found: Importance | None) -> None:
     if as_json:
-        named = {
-            block: [{"features": names, "weight": weight} for names, weight in rows]
-            for block, rows in strong.items()
-        }
-        bias = float(learner.weights("bias")[1][0]) if "bias" in learner.blocks else None
-        found = {"auto": learner.summary()} if isinstance(learner, Auto) else {}
         show.print_json(
             {
                 "model": learner.kind,
                 "settings": learner.settings(),
                 **({} if learner.schema is None else {"schema": learner.schema.to_json()}),
-                **found,
-                "nonzeros": nonzeros,
-                "bias": bias,
-                "strongest": named,
+                **({"auto": learner.summary()} if isinstance(learner, Auto) else {}),
+                "nonzeros": learner.nonzeros(),
+                "bias": _bias(learner),
+                **figures(learner, top, found),
                 **(show.mixture_figures(learner) if isinstance(learner, Mixture) else {}),
             }
         )
         return
+    bias = _bias(learner)
     lines = [("model", learner.kind), *_flat(learner.settings()), *_schema_lines(learner)]
     if isinstance(learner, Auto):
         lines += show.auto_cells(learner)
     lines += show.mixture_cells(learner) if isinstance(learner, Mixture) else []
-    lines += [(f"non-zero {block} weights", f"{count:,}") for block, count in nonzeros.items()]
+    lines += [] if bias is None else [("bias weight", f"{bias:+.4f}")]
+    if "shared" in learner.blocks and hasattr(learner, "_high"):
+        lines.append(("low features", f"{count_low(learner):,}"))
+    lines += [(f"non-zero {b} weights", f"{count:,}") for b, count in learner.nonzeros().items()]
     show.table("", ["", ""], lines, text_columns=2)
-    if isinstance(learner, Auto):
-        about = learner.summary()
-        experts = [
-            (name, f"{share:.1%}", f"{about['losses'][name]:,.1f}")
-            for name, share in about["posterior"].items()
-        ]
-        show.table("\nexperts", ["", "posterior", "total loss"], experts)
-    for block, rows in strong.items():
-        if rows:
-            cells = [(" × ".join(names), f"{weight:+.4f}") for names, weight in rows]
-            show.table(f"\nstrongest {block} weights", ["feature", "weight"], cells)
+    print_inside(learner, top, found)
+
+
+def _bias(learner: Learner) -> float | None:
+    return float(learner.weights("bias")[1][0]) if "bias" in learner.blocks else None
 
 
 def _schema_lines(learner: Learner) -> list[tuple[str, str]]:
@@ -132,17 +155,6 @@ def _schema_lines(learner: Learner) -> list[tuple[str, str]]:
         state = "full: new values count as column=*" if full else "not full"
         lines.append(("names", f"at most {schema.max_features:,} ({state})"))
     return lines
-
-
-def strongest(learner: Learner, block: str, top: int) -> list[tuple[list[str], float]]:
-    """Names and values of the largest weights of a block, the largest first."""
-    features, weights = learner._strengths(block)
-    order = np.argsort(-np.abs(weights), kind="stable")[:top]
-    return [
-        ([learner.name_of(f) for f in np.atleast_1d(features[at]).tolist()], float(weights[at]))
-        for at in order
-        if weights[at] != 0
-    ]
 
 
 def _flat(settings: dict[str, Any], head: str = "") -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from pqrlearn.cli.progress import steps as steps
 from pqrlearn.cli.progress import tally as tally
 from pqrlearn.cli.text import printable, printable_json
 from pqrlearn.errors import RowError
+from pqrlearn.explain import LOW
 from pqrlearn.learners import PQR, Auto, Learner, Mixture
 from pqrlearn.progressive import Pass
 from pqrlearn.schema import Schema
@@ -65,10 +66,13 @@ def table(
     rows: Sequence[Sequence[str]],
     text_columns: int = 1,
     file: IO[str] | None = None,
+    *,
+    folded: int | None = None,
 ) -> None:
     """A table, by default on stdout: `text_columns` to the left, the others to the right.
 
-    If the terminal is too narrow, the last column of text is wrapped, and nothing is cut off.
+    If the terminal is too narrow, the last column of text is wrapped, and nothing is cut off. The
+    column `folded` is text too, and is wrapped in its place.
     """
     from rich.console import Console
     from rich.table import Table
@@ -77,8 +81,8 @@ def table(
     drawn = Table(box=None, pad_edge=False, show_header=any(columns))
     drawn.padding = (0, 2, 0, 0)
     for at, column in enumerate(columns):
-        justify: Literal["left", "right"] = "left" if at < text_columns else "right"
-        wraps = at == text_columns - 1
+        wraps = at == (text_columns - 1 if folded is None else folded)
+        justify: Literal["left", "right"] = "left" if at < text_columns or wraps else "right"
         least = _LEAST_WIDTH if wraps and (file or sys.stdout).isatty() else None
         drawn.add_column(
             column, justify=justify, no_wrap=not wraps, overflow="fold", min_width=least
@@ -91,6 +95,13 @@ def table(
     # Names may be long: outside a terminal nothing is cut.
     width = None if out.isatty() else 10_000
     Console(file=out, width=width, highlight=False).print(drawn, soft_wrap=False, crop=False)
+
+
+def term_name(block: str, names: Sequence[str]) -> str:
+    """What people call a term or a weight: "site=a × ad=b", "site=a × low features", "bias"."""
+    if block == "shared":
+        return f"{names[0]} × {LOW}"
+    return f"{names[0]}²" if block == "square" else " × ".join(names) or block
 
 
 def figure_cells(result: Pass) -> list[tuple[str, str]]:

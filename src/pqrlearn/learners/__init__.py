@@ -13,9 +13,11 @@ from pqrlearn.learners.ccfm import CCFM
 from pqrlearn.learners.cfm import CFM
 from pqrlearn.learners.difacto import DiFacto
 from pqrlearn.learners.fm import FM
+from pqrlearn.learners.frozen import Frozen
 from pqrlearn.learners.mixture import Mixture
 from pqrlearn.learners.pqr import LR, PQR, QR
 from pqrlearn.learners.state import State
+from pqrlearn.learners.terms import Explanation, Term
 
 __all__ = [
     "CCFM",
@@ -27,9 +29,12 @@ __all__ = [
     "QR",
     "Auto",
     "DiFacto",
+    "Explanation",
+    "Frozen",
     "Learner",
     "Mixture",
     "State",
+    "Term",
     "check_settings",
     "from_bytes",
     "load",
@@ -37,7 +42,7 @@ __all__ = [
     "settings_of",
 ]
 
-_KINDS: dict[str, type[Learner]] = {**LEARNERS, Mixture.kind: Mixture}
+_KINDS: dict[str, type[Learner]] = {**LEARNERS, Mixture.kind: Mixture, Frozen.kind: Frozen}
 
 
 def load(path: str | os.PathLike[str]) -> Learner:

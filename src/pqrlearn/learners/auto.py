@@ -11,7 +11,9 @@ from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError
 from pqrlearn.hyper import check_whole
 from pqrlearn.learners.auto_state import Scalars, Slots, check_slots, weights
+from pqrlearn.learners.collapsed import collapsed_explainer
 from pqrlearn.learners.native import NativeLearner
+from pqrlearn.learners.terms import Explainer
 from pqrlearn.loss import LossName, check_loss
 
 EXPERTS: Final = (
@@ -64,6 +66,7 @@ class Auto(NativeLearner):
     kind = "auto"
     blocks = ("bias", "linear", "pair", "shared")
     _model: _core.Auto
+    _shares_pairs = True  # before a pair is seen
 
     def __init__(self, loss: LossName = "logistic", *, memory: int | None = None) -> None:
         self.loss = check_loss(loss)
@@ -169,6 +172,16 @@ class Auto(NativeLearner):
         if block == "pair":
             return high[np.stack([slots.pairs & 0xFFFF, slots.pairs >> 16], axis=1)], found
         return (slots.features if block == "linear" else high), found
+
+    def _high(self) -> npt.NDArray[np.uint32]:
+        return self.high
+
+    def _seen(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
+        tensors = self._tensors()
+        return tensors["linear.keys"], tensors["linear.counts"]
+
+    def _explainer(self) -> Explainer:
+        return collapsed_explainer(self)
 
     # -- saving -----------------------------------------------------------------
 

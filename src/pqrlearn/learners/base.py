@@ -17,6 +17,7 @@ from pqrlearn.errors import Corrupt, HyperError, NotAModel, RowError
 from pqrlearn.frames import is_frame
 from pqrlearn.learners import frames
 from pqrlearn.learners.given import are_dicts, as_batch, each_row, located
+from pqrlearn.learners.looking import Looking
 from pqrlearn.learners.state import State
 from pqrlearn.loss import LossName
 from pqrlearn.rows import Batch, Features, FloatArray, Numbers, RowsLike, as_numbers
@@ -24,7 +25,7 @@ from pqrlearn.schema import Schema
 from pqrlearn.separation import add_names, name_tensors, names_from
 
 
-class Learner(ABC):
+class Learner(Looking, ABC):
     """A model that learns and predicts, one row at a time.
 
     A Learner never counts, splits or shuffles rows. The same rows in the same order give the same

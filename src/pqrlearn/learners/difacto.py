@@ -107,6 +107,10 @@ class DiFacto(Embedded):
             "factor_l2": self.factor_l2,
         }
 
+    def _seen(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
+        features, counts, *_ = self._model.state()
+        return features, counts
+
     def _tensors(self) -> modelfile.Tensors:
         features, counts, slots, factors, sums = self._model.state()
         return {

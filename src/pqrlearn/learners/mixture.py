@@ -16,6 +16,7 @@ from pqrlearn.learners.bayes import BAYES
 from pqrlearn.learners.build import LEARNERS
 from pqrlearn.learners.given import complete, located
 from pqrlearn.learners.numbered import NumberedLearner
+from pqrlearn.learners.terms import Explainer
 from pqrlearn.loss import LossName, loss_named
 from pqrlearn.rows import Batch, FloatArray
 from pqrlearn.separation import name_tensors
@@ -137,6 +138,12 @@ class Mixture(NumberedLearner):
         """
         with self._turns.among():
             return self._bayes.bound()
+
+    def _explainer(self) -> Explainer:
+        raise HyperError(
+            "a mixture predicts by several models at once, so its margin has no terms: explain one "
+            "of model.learners"
+        )
 
     @property
     def rows(self) -> int:

@@ -30,6 +30,7 @@ from pqrlearn.hyper import (
     with_rates,
 )
 from pqrlearn.learners.native import NativeLearner
+from pqrlearn.learners.terms import Explainer, linear_explainer
 from pqrlearn.loss import LossName, check_loss
 from pqrlearn.readers import prefetch
 from pqrlearn.rows import Batch, FloatArray
@@ -68,6 +69,7 @@ class _Linear(NativeLearner):
             self.interaction_scale or 0.0,
             optimizer.name,
             optimizer.rates(),
+            self._shares_pairs,
         )
 
     def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
@@ -94,6 +96,14 @@ class _Linear(NativeLearner):
         keys, slots = self._model.state(block)
         features = keys if block == "linear" else self._model.high()[keys]
         return features, self._model.weights(block, slots)
+
+    def _high(self) -> npt.NDArray[np.uint32]:
+        """The high features, by rank."""
+        high: npt.NDArray[np.uint32] = self._model.high()
+        return high
+
+    def _explainer(self) -> Explainer:
+        return linear_explainer(self._model, "square" if self._all_high else "shared")
 
     def _check_block(self, block: str) -> None:
         if block not in self.blocks:
@@ -138,7 +148,8 @@ class _Linear(NativeLearner):
         (2,)
         """
         slots = self._model.slots("bias", np.array([weight], float), np.array([n], float))
-        return slots.ravel()
+        slot: npt.NDArray[np.float64] = slots.ravel()
+        return slot
 
     def nonzeros(self) -> dict[str, int]:
         blocks = [block for block in self.blocks if block != "bias"]
@@ -337,6 +348,10 @@ class PQR(_Linear):
 
     def _size(self) -> dict[str, Any]:
         return {"order": self.separation.order}
+
+    def _seen(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
+        by_feature = np.argsort(self.separation.features)
+        return self.separation.features[by_feature], self.separation.counts[by_feature]
 
     def _learned(self, batch: Batch) -> FloatArray:
         if not isinstance(batch, _SplitBatch) or batch.split_by is not self.separation.snapshot:

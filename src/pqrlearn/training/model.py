@@ -12,7 +12,7 @@ import numpy as np
 
 from pqrlearn.errors import SettingsConflict
 from pqrlearn.guess import Choices
-from pqrlearn.learners import PQR, Learner, Mixture, load, make, settings_of
+from pqrlearn.learners import PQR, Frozen, Learner, Mixture, load, make, settings_of
 from pqrlearn.loss import LossName, check_loss
 from pqrlearn.readers import AnyPath, Inputs, Reader, Reading, at_most, read_inputs, read_names
 from pqrlearn.schema import Schema
@@ -152,6 +152,11 @@ def resumed_learner(config: TrainConfig) -> Learner | None:
     if config.resume is None:
         return None
     learner = load(config.resume)
+    if isinstance(learner, Frozen):
+        raise SettingsConflict(
+            f"{{resume}} {os.fspath(config.resume)}: a frozen model does not learn; resume the "
+            "model it was made of"
+        )
     for name, known in _known_fields(learner, config).items():
         value = getattr(config, name)
         if value not in (None, known):
