@@ -8,7 +8,7 @@
 //   lambda    linear n / tau_lin M_i^2     pair C(n,2) / tau_int M_i^2 M_j^2
 //             shared C(n,2) / tau_int M_i^2 s^2      FTRL beta / alpha
 //   step K    d = h x^2 / max(1, 1 + h (V - v x^2));  z += s x (1 + d v) - d w;  I += d
-//             I <= 2^14 M^2, beyond which z shrinks with it, so that w stays
+//             at most 2^14 M^2 - I, which leaves the new w as it is
 //   step FTRL g = s x;  d = sqrt(I^2 + (g / alpha)^2) - I;  z += g - d w;  I += d
 //
 // s is the slope of an expert's loss, h its curvature, V the sum of v x^2 over the row.
@@ -62,8 +62,11 @@ PQR_ALWAYS_INLINE inline Eight twice(Quad x) { return joined(x, x); }
 
 // A coordinate's value, the same over its scale, which FTRL takes, and the square of its scale.
 struct Value {
-  float x, scaled, square;
+  float x = 1, scaled = 1, square = 1;
 };
+PQR_ALWAYS_INLINE inline Value operator*(const Value& a, const Value& b) {
+  return {a.x * b.x, a.scaled * b.scaled, a.square * b.square};
+}
 
 // What the experts' steps over a row have in common.
 struct alignas(sizeof(Eight)) Slopes {
@@ -78,7 +81,7 @@ class Terms {
   std::vector<Experts*> slots;
   std::size_t size = 0;       // slots in use
   bool same = true;           // all have the same value, as in rows of ones
-  Value value{1, 1, 1};       // which is this;
+  Value value;                // which is this;
   std::vector<Value> values;  // or one for each slot
 
   // The experts for whom values count as they are, beside FTRL.
@@ -120,7 +123,6 @@ class Terms {
     const Eight kalman = kalman_, whole = 1.0f + own.curvature * own.variance;
     Experts* const* const all = slots.data();
     const float* v = v_.data();
-    auto over = Eight{} > Eight{};
     each_group([&](std::size_t i, const Given* given, std::size_t next) PQR_ALWAYS_INLINE {
       Eight x[vectors], g[vectors], info[vectors];
       for (std::size_t n = 0; n < vectors; ++n) {
@@ -139,12 +141,10 @@ class Terms {
         const Eight z = z_of(all + i), now = read_as<Eight>(v);
         const Eight hxx = own.curvature * (x[n] * x[n]);
         const Eight of_kalman = hxx / larger(whole - hxx * now, 1.0f - Eight{});
-        const Eight d = ftrl8 > 0.0f ? of_ftrl[n] : of_kalman, sum = info[n] + d;
-        put(all + i, z + (g[n] + d * now * (kalman * g[n] + z)), sum);
-        over |= sum > given->most;
+        const Eight d = ftrl8 > 0.0f ? of_ftrl[n] : smaller(of_kalman, given->most - info[n]);
+        put(all + i, z + (g[n] + d * now * (kalman * g[n] + z)), info[n] + d);
       }
     });
-    if (__builtin_expect(any(over), 0)) cap();
   }
 
  private:
@@ -169,13 +169,13 @@ class Terms {
       const Eight square = beside(a.square, b.square);
       const Eight scaled = beside(a.scaled * shrink, b.scaled * shrink);
       return Given{kalman_ * beside(a.x, b.x) + ftrl8 * scaled, prior * square + ridge,
-                   ftrl8 > 0.0f ? infinite - Eight{} : most_information * square};
+                   most_information * square};
     };
     nothing_ = Experts{};
     for (float& info : nothing_.info) info = -infinite;
     for (std::size_t i = size; i % (2 * vectors) != 0; ++i) {
       slots[i] = &nothing_;
-      values[i] = {1, 1, 1};
+      values[i] = Value{};
     }
     same_ = given(value, value);
     for (std::size_t i = 0; !same && i < size; i += 2) {
@@ -209,24 +209,6 @@ class Terms {
     const Eight ab = shuffled<3, 3, 11, 11, 7, 7, 15, 15>(of[0], of[1]);
     const Eight cd = shuffled<3, 3, 11, 11, 7, 7, 15, 15>(of[2], of[3]);
     return shuffled<0, 2, 8, 10, 4, 6, 12, 14>(ab, cd);
-  }
-  template <class Mask>
-  PQR_ALWAYS_INLINE static bool any(Mask mask) {
-    std::uint64_t words[sizeof mask / 8], found = 0;
-    std::memcpy(words, &mask, sizeof mask);
-    for (const std::uint64_t word : words) found |= word;
-    return found != 0;
-  }
-
-  void cap() {
-    each_group([&](std::size_t i, const Given* given, std::size_t next) PQR_ALWAYS_INLINE {
-      for (std::size_t n = 0; n < vectors; ++n, i += 2, given += next) {
-        const Eight z = z_of(slots.data() + i), info = info_of(slots.data() + i);
-        const Eight shrunk = z * ((given->lambda + given->most) / (given->lambda + info));
-        const auto over = info > given->most;
-        put(slots.data() + i, over ? shrunk : z, smaller(info, given->most));
-      }
-    });
   }
 };
 
