@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <new>
 
 namespace pqr {
 
@@ -24,26 +23,18 @@ const Experts unmade;
 
 }  // namespace
 
-Auto::Auto(const AutoSettings& settings) : mixture(settings.loss), settings_(settings) { add(); }
+Auto::Auto(const AutoSettings& settings) : mixture(settings.loss), settings_(settings) {}
 
 Auto::Known Auto::find(std::uint32_t feature) const {
   const std::uint32_t* const number = numbers_.find(feature);
   return known(number ? *number : 0);
 }
 
-Auto::Known Auto::add() {
-  if (known_count_ % Chunk::size == 0) {
-    const Chunk& chunk = chunks_.emplace_back();
-    if (!chunk.slots.data() || !chunk.seen.data()) throw std::bad_alloc();
-    if (known_count_ > 0) chunk.slots.prefer_large(0, Chunk::size);  // few do not take so much
-  }
-  return known(known_count_++);
-}
-
 Auto::Known Auto::add(std::uint32_t feature) {
+  if (known_count_ % Chunk::size == 0) chunks_.emplace_back().slots.prefer_large(0, Chunk::size);
   bool moved = false;
   *numbers_.make(feature, moved) = static_cast<std::uint32_t>(known_count_);
-  return add();
+  return known(known_count_++);
 }
 
 // -- planning ahead
@@ -60,19 +51,17 @@ PQR_ALWAYS_INLINE inline void Auto::look_ahead(W width, const Rows& batch, std::
   };
   ahead(numbers_ahead,
         [&](const Row& row, Plan&) PQR_ALWAYS_INLINE { numbers_.prefetch(row.indices, row.size); });
-  ahead(features_ahead, [&](const Row& row, Plan& of) PQR_ALWAYS_INLINE { locate(row, of); });
+  ahead(features_ahead, [&](const Row& row, Plan& of) PQR_ALWAYS_INLINE {
+    if (of.known.size() < row.size) of.known.resize(row.size);
+    const std::uint32_t* const front = numbers_.front(row.indices, row.size);
+    for (std::size_t i = 0; i < row.size; ++i) {
+      const std::uint32_t feature = row.indices[i];
+      const Known found = of.known[i] = front ? known(front[feature]) : find(feature);
+      fetch(found.slot);
+      fetch(found.seen);
+    }
+  });
   ahead(pairs_ahead, [&](const Row& row, Plan& of) PQR_ALWAYS_INLINE { plan(width, row, of); });
-}
-
-PQR_ALWAYS_INLINE inline void Auto::locate(const Row& row, Plan& plan) const {
-  if (plan.known.size() < row.size) plan.known.resize(row.size);
-  const std::uint32_t* const front = numbers_.front(row.indices, row.size);
-  for (std::size_t i = 0; i < row.size; ++i) {
-    const std::uint32_t feature = row.indices[i];
-    const Known found = plan.known[i] = front ? known(front[feature]) : find(feature);
-    fetch(found.slot);
-    fetch(found.seen);
-  }
 }
 
 template <class W>
@@ -256,7 +245,7 @@ PQR_ALWAYS_INLINE inline void Auto::weigh(Work& work) const {
     }
     const Four kalman = {1, 1, 1, 0};
     write(work.bias_variances + k, v);
-    write(work.margins + k, w + __builtin_convertvector(m, Four));
+    write(work.mixed.margins + k, w + __builtin_convertvector(m, Four));
     write(work.variances + k, kalman * (v + __builtin_convertvector(V, Four)));
   };
   four(0, half<0>(margin), half<0>(variance));
@@ -269,7 +258,7 @@ PQR_ALWAYS_INLINE inline void Auto::predict(const Row& row, Plan& plan, Work& wo
   gather_pairs(plan, work);
   gather_shared(plan, work);
   weigh(work);
-  mixture.mix(work.margins, work.mixed);
+  mixture.mix(work.mixed);
 }
 
 // Predicts rows until `after`, which is done after each, says to stop. Returns how many it took.
@@ -299,7 +288,7 @@ PQR_ALWAYS_INLINE inline std::size_t Auto::each_row(W width, const Rows& batch, 
 std::size_t Auto::margin(const Rows& batch, double* margins, double* of_experts) const {
   return vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
     return each_row(width, batch, margins, [&](std::size_t n, const Plan&, const Work& work) {
-      if (of_experts) std::copy_n(work.margins, experts, of_experts + n * experts);
+      if (of_experts) std::copy_n(work.mixed.margins, experts, of_experts + n * experts);
       return Next::row;
     });
   });
@@ -314,7 +303,7 @@ std::size_t Auto::learn(const Rows& batch, double* margins) {
       if (weight == 0.0) return Next::row;
       if (!(weight * std::max(1.0, std::fabs(label)) <= largest_target)) return Next::stop;
       // Here, so that the processor does what follows while it waits for divisions.
-      implicit_slopes<experts>(settings_.loss, work.margins, work.mixed.links, work.variances,
+      implicit_slopes<experts>(settings_.loss, work.mixed.margins, work.mixed.links, work.variances,
                                label, weight, work.slopes);
       count(batch[n], work);
       step(work, label, weight);
@@ -331,11 +320,11 @@ std::size_t Auto::learn(const Rows& batch, double* margins) {
 // without variance has.
 PQR_ALWAYS_INLINE inline void Auto::step(Work& work, double label, double weight) {
   double curvatures[experts];
-  by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
+  for (std::size_t k = 0; k < experts; k += 4) {
     const Four p = read_as<Four>(work.mixed.links + k);
     const Four h = larger(p * (1.0 - p), all(flattest));
     write(curvatures + k, weight * (settings_.loss == Loss::squared ? all(1.0) : h));
-  });
+  }
   step_bias(work, curvatures, label, weight);
   const auto floats = [](const double* from) PQR_ALWAYS_INLINE {
     return joined(__builtin_convertvector(read_as<Four>(from), Quad),
@@ -353,7 +342,7 @@ PQR_ALWAYS_INLINE inline void Auto::step(Work& work, double label, double weight
 PQR_ALWAYS_INLINE inline void Auto::step_bias(const Work& work, const double* curvatures,
                                               double label, double weight) {
   const double clicks = bias.z[0] + weight * label, seen = bias.info[0] + weight;
-  by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
+  for (std::size_t k = 0; k < experts; k += 4) {
     const Four s = read_as<Four>(work.slopes + k), h = read_as<Four>(curvatures + k);
     const Four z = read_as<Four>(bias.z.data() + k), info = read_as<Four>(bias.info.data() + k);
     const Four v = read_as<Four>(work.bias_variances + k), V = read_as<Four>(work.variances + k);
@@ -363,7 +352,7 @@ PQR_ALWAYS_INLINE inline void Auto::step_bias(const Work& work, const double* cu
     const Four d = kalman > 0.0 ? of_kalman : of_ftrl;
     write(bias.z.data() + k, z + (s + d * v * (kalman * s + z)));
     write(bias.info.data() + k, info + d);
-  });
+  }
   if (settings_.loss == Loss::squared) return;
   bias.z[0] = clicks;
   bias.info[0] = seen;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 #include "experts.hpp"
@@ -123,7 +124,7 @@ class Auto {
     Priors priors;
     std::vector<float> sums;  // what the shared weight of each high feature multiplies
     double low_sum;
-    double margins[experts], variances[experts], bias_variances[experts], slopes[experts];
+    double variances[experts], bias_variances[experts], slopes[experts];
     Mixture::Mixed mixed;
 
     const Value& value(std::size_t i) const { return linear.values[2 * i]; }
@@ -144,9 +145,12 @@ class Auto {
     static constexpr std::size_t size = 65536;  // of which only pages in use have memory
     Stretch<FeatureExperts> slots{size, 0};     // the system must grant them
     Stretch<Seen> seen{size, 0};
+    Chunk() {
+      if (!slots.data() || !seen.data()) throw std::bad_alloc();
+    }
   };
-  std::vector<Chunk> chunks_;
-  std::size_t known_count_ = 0;
+  std::vector<Chunk> chunks_ = std::vector<Chunk>(1);  // the first not in large pages: it may do
+  std::size_t known_count_ = 1;
   PairTable<Experts> pairs_{Rise::most, 0, DenseRanks{512, 512}};  // 4 MB at once
   std::size_t pair_count_ = 0;
   std::vector<Experts> shared_;  // by rank
@@ -155,13 +159,11 @@ class Auto {
     const Chunk& chunk = chunks_[number / Chunk::size];
     return {chunk.slots.data() + number % Chunk::size, chunk.seen.data() + number % Chunk::size};
   }
-  Known add();
   Known find(std::uint32_t feature) const;
   Known add(std::uint32_t feature);
   template <class W>
   inline void look_ahead(W width, const Rows& batch, std::ptrdiff_t first, std::ptrdiff_t r,
                          Work& work) const;
-  inline void locate(const Row& row, Plan& plan) const;
   template <class W>
   inline void plan(W width, const Row& row, Plan& plan) const;
   inline void predict(const Row& row, Plan& plan, Work& work) const;
