@@ -203,22 +203,6 @@ Experts* Auto::find_or_start(const Plan& plan, std::size_t a, std::size_t b, Wor
   return &slot;
 }
 
-PQR_ALWAYS_INLINE inline void Auto::gather_shared(const Plan& plan, Work& work) const {
-  Terms& shared = work.shared;
-  const auto sum = static_cast<float>(work.low_sum);
-  const float low_square = work.priors.low_square;
-  const bool all_paired = work.pairs.size == plan.size * (plan.size - 1) / 2;
-  shared.clear(plan.size);
-  shared.same = work.linear.same && all_paired;
-  shared.value = {sum, sum, low_square};
-  for (std::size_t h = 0; h < plan.size; ++h) {
-    if (work.sums[h] == 0.0f) continue;
-    const Value meets{work.sums[h], work.sums[h], low_square};
-    shared.values[shared.size] = work.value(plan.places[h]) * meets;
-    shared.slots[shared.size++] = const_cast<Experts*>(&shared_[plan.ranks[h]]);
-  }
-}
-
 // -- predicting
 
 // Margins and variances of all experts: of the bias in double, then of the coordinates. FTRL has no
@@ -256,7 +240,17 @@ PQR_ALWAYS_INLINE inline void Auto::predict(const Row& row, Plan& plan, Work& wo
   work.priors = priors(row.size);
   gather(row, plan, work);
   gather_pairs(plan, work);
-  gather_shared(plan, work);
+  const auto sum = static_cast<float>(work.low_sum);
+  const bool all_paired = work.pairs.size == plan.size * (plan.size - 1) / 2;
+  work.shared.clear(plan.size);
+  work.shared.same = work.linear.same && all_paired;
+  work.shared.value = {sum, sum, work.priors.low_square};
+  for (std::size_t h = 0; h < plan.size; ++h) {
+    if (work.sums[h] == 0.0f) continue;
+    const Value meets{work.sums[h], work.sums[h], work.priors.low_square};
+    work.shared.values[work.shared.size] = work.value(plan.places[h]) * meets;
+    work.shared.slots[work.shared.size++] = const_cast<Experts*>(&shared_[plan.ranks[h]]);
+  }
   weigh(work);
   mixture.mix(work.mixed);
 }

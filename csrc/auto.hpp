@@ -62,10 +62,10 @@ class Auto {
     float low_square;
   };
   PQR_ALWAYS_INLINE Priors priors(std::size_t size) const {
-    const auto features = static_cast<float>(rise.features_for(size));
-    const auto pairs = static_cast<float>(rise.pairs_for(size));
+    const double n = rise.features_for(size), pairs = std::max(1.0, n * (n - 1.0) / 2.0);
     const auto low = static_cast<float>(rise.mean_low);
-    return {kalman8 * (features / linear_tau), kalman4 * (pairs / pair_tau), low * low};
+    return {kalman8 * (static_cast<float>(n) / linear_tau),
+            kalman4 * (static_cast<float>(pairs) / pair_tau), low * low};
   }
 
   // The bias of each expert. The first counts clicks (z) and rows (info) for the log loss.
@@ -172,7 +172,6 @@ class Auto {
   void scale(const Row& row, const Plan& plan, Work& work) const;
   inline void gather_pairs(Plan& plan, Work& work) const;
   Experts* find_or_start(const Plan& plan, std::size_t a, std::size_t b, Work& work) const;
-  inline void gather_shared(const Plan& plan, Work& work) const;
   inline void weigh(Work& work) const;
   template <class W, class After>
   inline std::size_t each_row(W width, const Rows& batch, double* margins, After after) const;

@@ -240,9 +240,9 @@ class Mixture {
   std::array<double, experts> shares_{}, centre_{};
   double stacked_share_ = 0.5;  // of S, in F
 
-  double width() const { return std::max(0.0, high - low); }
   double price() const {  // 1 / eta
-    return loss_ == Loss::squared ? 2.0 * width() * width() * largest : largest;
+    const double width = std::max(0.0, high - low);
+    return loss_ == Loss::squared ? 2.0 * width * width * largest : largest;
   }
   double eta() const { return price() > 0.0 ? 1.0 / price() : 0.0; }
   double noise() const { return (all.least() + 1.0) / std::max(total, 1.0); }  // s^2
