@@ -19,6 +19,7 @@ constexpr std::size_t most_high = 512;   // of a row: 130,816 pairs; later ones 
 // How many rows ahead memory is prefetched: it takes so long to come.
 constexpr std::ptrdiff_t numbers_ahead = 6, features_ahead = 4, pairs_ahead = 2;
 
+constexpr Four kalman_bias = {1, 1, 1, 0};  // FTRL has no variance
 const Experts unmade;
 
 }  // namespace
@@ -167,6 +168,7 @@ PQR_ALWAYS_INLINE inline void Auto::gather_pairs(Plan& plan, Work& work) const {
   work.new_pairs.reserve(most);  // pointers into it are kept
   Experts **from = work.pairs.slots.data(), **to = from;
   Value* values = work.pairs.values.data();
+  *values = Value{};
   for (std::size_t b = 1; b < plan.size; ++b) {
     const Value later = work.value(plan.places[b]);
     for (std::size_t a = 0; a < b; ++a) {
@@ -205,9 +207,9 @@ Experts* Auto::find_or_start(const Plan& plan, std::size_t a, std::size_t b, Wor
 
 // -- predicting
 
-// Margins and variances of all experts: of the bias in double, then of the coordinates. FTRL has no
-// variance. The expert without features knows the chance of a click so far (Krichevsky and
-// Trofimov), which costs at most ln(T) / 2 + ln 2 more than the best constant in hindsight.
+// Margins and variances of all experts: of the bias in double, then of the coordinates. The expert
+// without features knows the chance of a click so far (Krichevsky and Trofimov), which costs at
+// most ln(T) / 2 + ln 2 more than the best constant in hindsight.
 PQR_ALWAYS_INLINE inline void Auto::weigh(Work& work) const {
   const std::size_t interactions = std::max<std::size_t>(1, work.pairs.size + work.shared.size);
   const float shrink = 1.0f / std::sqrt(static_cast<float>(interactions));
@@ -227,10 +229,9 @@ PQR_ALWAYS_INLINE inline void Auto::weigh(Work& work) const {
     if (k == 0 && settings_.loss == Loss::logistic) {
       w[0] = log_of((clicks + 0.5) / (seen - clicks + 0.5));
     }
-    const Four kalman = {1, 1, 1, 0};
     write(work.bias_variances + k, v);
     write(work.mixed.margins + k, w + __builtin_convertvector(m, Four));
-    write(work.variances + k, kalman * (v + __builtin_convertvector(V, Four)));
+    write(work.variances + k, kalman_bias * (v + __builtin_convertvector(V, Four)));
   };
   four(0, half<0>(margin), half<0>(variance));
   four(paired, half<1>(margin), half<1>(variance));
@@ -240,11 +241,9 @@ PQR_ALWAYS_INLINE inline void Auto::predict(const Row& row, Plan& plan, Work& wo
   work.priors = priors(row.size);
   gather(row, plan, work);
   gather_pairs(plan, work);
-  const auto sum = static_cast<float>(work.low_sum);
   const bool all_paired = work.pairs.size == plan.size * (plan.size - 1) / 2;
   work.shared.clear(plan.size);
   work.shared.same = work.linear.same && all_paired;
-  work.shared.value = {sum, sum, work.priors.low_square};
   for (std::size_t h = 0; h < plan.size; ++h) {
     if (work.sums[h] == 0.0f) continue;
     const Value meets{work.sums[h], work.sums[h], work.priors.low_square};
@@ -340,11 +339,11 @@ PQR_ALWAYS_INLINE inline void Auto::step_bias(const Work& work, const double* cu
     const Four s = read_as<Four>(work.slopes + k), h = read_as<Four>(curvatures + k);
     const Four z = read_as<Four>(bias.z.data() + k), info = read_as<Four>(bias.info.data() + k);
     const Four v = read_as<Four>(work.bias_variances + k), V = read_as<Four>(work.variances + k);
-    const Four kalman = {1, 1, 1, 0}, scaled = s * (1.0 / double{ftrl_alpha});
+    const Four scaled = s * (1.0 / double{ftrl_alpha});
     const Four of_kalman = h / (1.0 + larger(h * (V - v), Four{}));
     const Four of_ftrl = root(info * info + scaled * scaled) - info;
-    const Four d = kalman > 0.0 ? of_kalman : of_ftrl;
-    write(bias.z.data() + k, z + (s + d * v * (kalman * s + z)));
+    const Four d = kalman_bias > 0.0 ? of_kalman : of_ftrl;
+    write(bias.z.data() + k, z + (s + d * v * (kalman_bias * s + z)));
     write(bias.info.data() + k, info + d);
   }
   if (settings_.loss == Loss::squared) return;
@@ -364,15 +363,13 @@ PQR_ALWAYS_INLINE inline void Auto::count(const Row& row, const Work& work) {
   for (std::size_t i = 0; may_rise && i < row.size; ++i) {
     if (all[i]->count >= Rise::enough && all[i]->above == 0) rise.waiting.push_back(row.indices[i]);
   }
-  if (row.size > 0) {
-    next_feature = std::max(next_feature, std::uint64_t{row.indices[row.size - 1]} + 1);
-  }
   ++rows;
 }
 
 // Keeps what is new, as long as there is room.
 void Auto::keep(const Work& work) {
   for (const NewFeature& fresh : work.new_features) {
+    next_feature = std::max(next_feature, std::uint64_t{fresh.feature} + 1);
     Known known = find(fresh.feature);
     const bool is_new = known.seen->count == 0;
     if (is_new && features() >= settings_.most_features) continue;

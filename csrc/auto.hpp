@@ -77,7 +77,6 @@ class Auto {
   std::uint64_t next_feature = 0;  // above every index learned: a new name may take it
   std::uint64_t rows = 0;          // learned so far; a row of weight 0 teaches nothing
 
-  const AutoSettings& settings() const { return settings_; }
   std::size_t pairs() const { return pair_count_; }
   std::size_t features() const { return known_count_ - 1; }
 

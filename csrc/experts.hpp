@@ -80,8 +80,7 @@ class Terms {
   std::vector<Experts*> slots;
   std::size_t size = 0;       // slots in use
   bool same = true;           // all have the same value, as in rows of ones
-  Value value;                // which is this;
-  std::vector<Value> values;  // or one for each slot
+  std::vector<Value> values;  // of each slot, or of all in the first one
 
   // The experts for whom values count as they are, beside FTRL.
   explicit Terms(Eight kalman) : kalman_(kalman) {}
@@ -157,7 +156,7 @@ class Terms {
     for (float& info : nothing_.info) info = -infinite;
     slots[size] = &nothing_;
     values[size] = Value{};
-    same_ = given(value, value);
+    same_ = given(values[0], values[0]);
     for (std::size_t i = 0; !same && i < size; i += 2) {
       given_[i / 2] = given(values[i], values[i + 1]);
     }

@@ -125,8 +125,6 @@ struct Stacker {
     for (std::size_t i = 0; i < used; ++i) P[i * size + i] = 0.1;
   }
 
-  PQR_ALWAYS_INLINE double margin(const double* f) const { return product<size>(a.data(), f); }
-
   // Pf goes to `gain`; returns V.
   PQR_ALWAYS_INLINE double prepare(const double* f, double* gain) const {
     Four sum[size / 4] = {};
@@ -190,7 +188,8 @@ class Mixture {
       write(mixed.inputs + k, (squared ? read_as<Four>(mixed.values + k) : m) - centre);
     }
     write(mixed.inputs + experts, Four{squared ? 0.0 : clamped(centre, -reach, reach)});
-    const Four margin = pqr::all(centre + stacker.margin(mixed.inputs)), link = link_of(margin);
+    const Four margin = pqr::all(centre + product<Stacker::size>(stacker.a.data(), mixed.inputs)),
+               link = link_of(margin);
     write(mixed.margins + experts, margin);
     write(mixed.links + experts, link);
     const double stacked = clamped(link, least, most)[0];
