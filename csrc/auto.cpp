@@ -86,13 +86,9 @@ PQR_ALWAYS_INLINE inline void Auto::plan(W, const Row& row, Plan& plan) const {
   const std::uint32_t* const ranks = plan.ranks.data();
   for (std::size_t b = 1; b < plan.size; ++b) {
     Experts* const span = pairs_.span(ranks[b]);
-    for (std::size_t a = 0; span && a < b; ++a) {
-      Experts* const slot = *next++ = span + 1 + ranks[a];
-      fetch(slot);
-    }
-    for (std::size_t a = 0; !span && a < b; ++a) {
-      pairs_.prefetch(ranks[a], ranks[b]);
-      *next++ = const_cast<Experts*>(&unmade);
+    for (std::size_t a = 0; a < b; ++a) {
+      Experts* const slot = *next++ = span ? span + 1 + ranks[a] : const_cast<Experts*>(&unmade);
+      span ? fetch(slot) : pairs_.prefetch(ranks[a], ranks[b]);
     }
   }
 }

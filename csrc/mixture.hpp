@@ -127,13 +127,8 @@ struct Stacker {
 
   // Pf goes to `gain`; returns V.
   PQR_ALWAYS_INLINE double prepare(const double* f, double* gain) const {
-    Four sum[size / 4] = {};
-    for (std::size_t i = 0; i < inputs; ++i) {
-      for (std::size_t q = 0; q < size / 4; ++q) {
-        sum[q] += f[i] * read_as<Four>(P.data() + i * size + 4 * q);
-      }
-    }
-    std::memcpy(gain, sum, sizeof sum);
+    for (std::size_t i = 0; i < inputs; ++i) gain[i] = product<size>(P.data() + i * size, f);
+    std::fill(gain + inputs, gain + size, 0.0);
     return product<size>(f, gain);
   }
 
