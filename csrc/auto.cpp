@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <new>
 
 namespace pqr {
 
@@ -20,30 +19,23 @@ constexpr std::size_t most_high = 512;   // of a row: 130,816 pairs; later ones 
 // How many rows ahead memory is prefetched: it takes so long to come.
 constexpr std::ptrdiff_t numbers_ahead = 6, features_ahead = 4, pairs_ahead = 2;
 
+constexpr Four kalman_bias = {1, 1, 1, 0};  // FTRL has no variance
 const Experts unmade;
 
 }  // namespace
 
-Auto::Auto(const AutoSettings& settings) : mixture(settings.loss), settings_(settings) { add(); }
+Auto::Auto(const AutoSettings& settings) : mixture(settings.loss), settings_(settings) {}
 
 Auto::Known Auto::find(std::uint32_t feature) const {
   const std::uint32_t* const number = numbers_.find(feature);
   return known(number ? *number : 0);
 }
 
-Auto::Known Auto::add() {
-  if (known_count_ % Chunk::size == 0) {
-    const Chunk& chunk = chunks_.emplace_back();
-    if (!chunk.slots.data() || !chunk.seen.data()) throw std::bad_alloc();
-    if (known_count_ > 0) chunk.slots.prefer_large(0, Chunk::size);  // few do not take so much
-  }
-  return known(known_count_++);
-}
-
 Auto::Known Auto::add(std::uint32_t feature) {
+  if (known_count_ % Chunk::size == 0) chunks_.emplace_back().slots.prefer_large(0, Chunk::size);
   bool moved = false;
   *numbers_.make(feature, moved) = static_cast<std::uint32_t>(known_count_);
-  return add();
+  return known(known_count_++);
 }
 
 // -- planning ahead
@@ -60,27 +52,23 @@ PQR_ALWAYS_INLINE inline void Auto::look_ahead(W width, const Rows& batch, std::
   };
   ahead(numbers_ahead,
         [&](const Row& row, Plan&) PQR_ALWAYS_INLINE { numbers_.prefetch(row.indices, row.size); });
-  ahead(features_ahead, [&](const Row& row, Plan& of) PQR_ALWAYS_INLINE { locate(row, of); });
+  ahead(features_ahead, [&](const Row& row, Plan& of) PQR_ALWAYS_INLINE {
+    if (of.known.size() < row.size) of.known.resize(row.size);
+    const std::uint32_t* const front = numbers_.front(row.indices, row.size);
+    for (std::size_t i = 0; i < row.size; ++i) {
+      const std::uint32_t feature = row.indices[i];
+      const Known found = of.known[i] = front ? known(front[feature]) : find(feature);
+      fetch(found.slot);
+      fetch(found.seen);
+    }
+  });
   ahead(pairs_ahead, [&](const Row& row, Plan& of) PQR_ALWAYS_INLINE { plan(width, row, of); });
-}
-
-PQR_ALWAYS_INLINE inline void Auto::locate(const Row& row, Plan& plan) const {
-  if (plan.known.size() < row.size) plan.known.resize(row.size);
-  const std::uint32_t* const front = numbers_.front(row.indices, row.size);
-  for (std::size_t i = 0; i < row.size; ++i) {
-    const std::uint32_t feature = row.indices[i];
-    const Known found = plan.known[i] = front ? known(front[feature]) : find(feature);
-    fetch(found.slot);
-    fetch(found.seen);
-  }
 }
 
 template <class W>
 PQR_ALWAYS_INLINE inline void Auto::plan(W, const Row& row, Plan& plan) const {
-  if (plan.ranks.size() < row.size + more_keys) {
-    for (auto* const part : {&plan.ranks, &plan.places, &plan.found, &plan.at, &plan.order}) {
-      part->resize(row.size + more_keys);
-    }
+  for (auto* const part : {&plan.ranks, &plan.places, &plan.found, &plan.at}) {
+    if (part->size() < row.size + more_keys) part->resize(row.size + more_keys);
   }
   std::size_t size = 0;
   for (std::size_t i = 0; i < row.size; ++i) {
@@ -89,20 +77,8 @@ PQR_ALWAYS_INLINE inline void Auto::plan(W, const Row& row, Plan& plan) const {
     plan.at[size] = static_cast<std::uint32_t>(i);
     size += above != 0;
   }
-  if (size <= few_keys) {
-    places_in_order<W::value>(plan.found.data(), size, plan.order.data());
-  } else {
-    std::vector<std::uint32_t> sorted(plan.found.data(), plan.found.data() + size);
-    std::sort(sorted.begin(), sorted.end());
-    for (std::size_t n = 0; n < size; ++n) {
-      const auto place = std::lower_bound(sorted.begin(), sorted.end(), plan.found[n]);
-      plan.order[n] = static_cast<std::uint32_t>(place - sorted.begin());
-    }
-  }
-  for (std::size_t n = 0; n < size; ++n) {
-    plan.ranks[plan.order[n]] = plan.found[n];
-    plan.places[plan.order[n]] = plan.at[n];
-  }
+  sort_keys<W::value>(plan.found.data(), plan.at.data(), size, plan.ranks.data(),
+                      plan.places.data());
   plan.size = std::min(size, most_high);
   plan.end = size > most_high ? plan.ranks[most_high] : Rise::low;
   Terms::reserve(plan.pairs, plan.size * plan.size / 2);
@@ -110,44 +86,42 @@ PQR_ALWAYS_INLINE inline void Auto::plan(W, const Row& row, Plan& plan) const {
   const std::uint32_t* const ranks = plan.ranks.data();
   for (std::size_t b = 1; b < plan.size; ++b) {
     Experts* const span = pairs_.span(ranks[b]);
-    for (std::size_t a = 0; span && a < b; ++a) {
-      Experts* const slot = *next++ = span + 1 + ranks[a];
-      fetch(slot);
-    }
-    for (std::size_t a = 0; !span && a < b; ++a) {
-      pairs_.prefetch(ranks[a], ranks[b]);
-      *next++ = const_cast<Experts*>(&unmade);
+    for (std::size_t a = 0; a < b; ++a) {
+      Experts* const slot = *next++ = span ? span + 1 + ranks[a] : const_cast<Experts*>(&unmade);
+      span ? fetch(slot) : pairs_.prefetch(ranks[a], ranks[b]);
     }
   }
 }
 
 // -- a row's coordinates
 
+// A feature that is new, or starts anew: it is kept aside until the row is learned.
+Auto::Known Auto::start(std::uint32_t feature, const Seen& seen, Work& work) const {
+  NewFeature& fresh = work.new_features.emplace_back(NewFeature{feature, seen, {}});
+  fresh.slot.linear.z[0] = 1.0f;  // M^2, unless the value is not 1
+  return {&fresh.slot, &fresh.seen};
+}
+
 // The features of a row. Most rows have values of 1 only, and features that never had others.
 PQR_ALWAYS_INLINE inline void Auto::gather(const Row& row, const Plan& plan, Work& work) const {
-  if (work.seen.size() < row.size) {
-    work.seen.resize(row.size);
-    work.values.resize(row.size);
-    work.exponents.resize(row.size);
-  }
+  if (work.seen.size() < row.size) work.seen.resize(row.size);
+  work.new_features.clear();
+  work.new_features.reserve(row.size);  // pointers into it are kept
   work.linear.clear(2 * row.size);
   work.linear.size = 2 * row.size;
-  Experts** const slots = work.linear.slots.data();
   std::uint32_t low = 0;
-  bool ones = true, anew = false;
+  bool ones = true;
   for (std::size_t i = 0; i < row.size; ++i) {
     Known known = plan.known[i];
     if (known.seen->count == 0) known = find(row.indices[i]);  // it may have come since
-    slots[2 * i] = &known.slot->linear;
-    slots[2 * i + 1] = &known.slot->with_pairs;
-    work.seen[i] = known.seen;
-    anew |= known.seen->count == 0;
+    if (known.seen->count == 0) known = start(row.indices[i], {}, work);
+    work.take(i, known);
     ones &= (row.values[i] == 1.0f) & !known.seen->scaled;
     low += known.seen->above - 1u >= plan.end;
   }
-  work.ones = work.linear.same = work.pairs.same = ones;
-  work.anew = anew;
   work.low_sum = low;
+  if (ones && !work.linear.same) work.linear.values.assign(work.linear.values.size(), Value{});
+  work.linear.same = ones;
   if (!ones) scale(row, plan, work);
 }
 
@@ -157,105 +131,81 @@ PQR_ALWAYS_INLINE inline void Auto::gather(const Row& row, const Plan& plan, Wor
 void Auto::scale(const Row& row, const Plan& plan, Work& work) const {
   work.low_sum = 0.0;
   for (std::size_t i = 0; i < row.size; ++i) {
-    const Seen& seen = *work.seen[i];
     const float value = row.values[i];
+    const Seen& seen = *work.seen[i];
     const auto count = static_cast<float>(seen.count);
     float x = value * std::ldexp(1.0f, -seen.exponent), square = work.linear.slots[2 * i]->z[0];
     const bool alike = x * x < far * far * square && x * x * (far * far) > square;
-    work.exponents[i] = seen.exponent;
     if (seen.count == 0 || (!alike && seen.count < settled && seen.above == 0)) {
-      work.linear.slots[2 * i] = &known(0).slot->linear;
-      work.linear.slots[2 * i + 1] = &known(0).slot->with_pairs;
-      work.anew = true;
+      if (seen.count > 0) work.take(i, start(row.indices[i], seen, work));
       const int exponent = std::clamp(std::ilogb(value), -most_exponent, most_exponent);
-      work.exponents[i] = static_cast<std::int8_t>(exponent);
+      work.seen[i]->exponent = static_cast<std::int8_t>(exponent);
       x = value * std::ldexp(1.0f, -exponent);
       square = x * x;
     }
     const float most = std::min(most_units, farthest * std::sqrt(square));
     x = std::copysign(std::clamp(std::fabs(x), least_units, most), x);
     square = (count * square + x * x) / (count + 1.0f);
-    work.values[i] = {x, x / std::sqrt(square), square};
-    work.linear.values[2 * i] = work.linear.values[2 * i + 1] = work.values[i];
-    if (seen.above - 1u >= plan.end) work.low_sum += double{work.values[i].scaled};
+    const Value scaled{x, x / std::sqrt(square), square};
+    work.linear.values[2 * i] = work.linear.values[2 * i + 1] = scaled;
+    if (seen.above - 1u >= plan.end) work.low_sum += double{scaled.scaled};
   }
 }
 
 // A pair that has no slot yet is like its shared weight, q_i / M_j; where there is no room for
 // another slot, it goes into the sum that q_i multiplies.
-template <bool ones>
 PQR_ALWAYS_INLINE inline void Auto::gather_pairs(Plan& plan, Work& work) const {
   const std::size_t most = plan.size * (plan.size - 1) / 2;
+  const bool ones = work.pairs.same = work.linear.same;
+  work.sums.assign(plan.size, static_cast<float>(work.low_sum));
   work.pairs.slots.swap(plan.pairs);
   work.pairs.clear(most);
-  if (work.missing.capacity() < most) work.missing.reserve(most);  // pointers into it are kept
-  Experts **from = work.pairs.slots.data(), **const first = from, **to = from;
+  work.new_pairs.clear();
+  work.new_pairs.reserve(most);  // pointers into it are kept
+  Experts **from = work.pairs.slots.data(), **to = from;
+  Value* values = work.pairs.values.data();
+  *values = Value{};
   for (std::size_t b = 1; b < plan.size; ++b) {
-    const Value later = ones ? Value{1, 1, 1} : work.values[plan.places[b]];
+    const Value later = work.value(plan.places[b]);
     for (std::size_t a = 0; a < b; ++a) {
       Experts* slot = *from++;
       if (__builtin_expect(!is_made(*slot), 0)) {
-        slot = find_or_start(plan, a, b, static_cast<std::size_t>(to - first), work);
+        slot = find_or_start(plan, a, b, work);
         if (!slot) {
           work.sums[a] += later.scaled;
-          work.dropped = true;
           continue;
         }
       }
-      if (!ones) {
-        const Value& earlier = work.values[plan.places[a]];
-        work.pairs.values[static_cast<std::size_t>(to - first)] = {
-            earlier.x * later.x, earlier.scaled * later.scaled, earlier.square * later.square};
-      }
+      if (!ones) *values++ = work.value(plan.places[a]) * later;
       *to++ = slot;
     }
   }
-  work.pairs.size = static_cast<std::size_t>(to - first);
+  work.pairs.size = static_cast<std::size_t>(to - work.pairs.slots.data());
 }
 
-// The slot of a pair that lies in no array or is new. The latter is kept aside until the row is
-// learned; null if there is no room for it.
-Experts* Auto::find_or_start(const Plan& plan, std::size_t a, std::size_t b, std::size_t at,
-                             Work& work) const {
+// The slot of a pair that lies in no array or is new; null if there is no room for it.
+Experts* Auto::find_or_start(const Plan& plan, std::size_t a, std::size_t b, Work& work) const {
   const auto* const found = pairs_.find(plan.ranks[a], plan.ranks[b]);
   if (found && is_made(*found)) return const_cast<Experts*>(found);
-  if (pair_count_ + work.missing.size() >= settings_.most_pairs) return nullptr;
-  const float earlier = work.ones ? 1.0f : work.values[plan.places[a]].square;
-  const float later = work.ones ? 1.0f : work.values[plan.places[b]].square;
+  if (pair_count_ + work.new_pairs.size() >= settings_.most_pairs) return nullptr;
+  const float earlier = work.value(plan.places[a]).square;
+  const float later = work.value(plan.places[b]).square;
   const Experts& shared = shared_[plan.ranks[a]];
   const Quad prior = work.priors.pair, ridge = ftrl4 * ftrl_ridge;
   const Quad lambda = prior * (earlier * work.priors.low_square) + ridge;
   const Quad q = -read_as<Quad>(shared.z) / (lambda + read_as<Quad>(shared.info));
   const Quad z = -(prior * (earlier * later) + ridge) * q * (kalman4 / std::sqrt(later) + ftrl4);
-  Experts& slot = work.missing.emplace_back(NewPair{at, plan.ranks[a], plan.ranks[b], {}}).slot;
+  Experts& slot = work.new_pairs.emplace_back(NewPair{plan.ranks[a], plan.ranks[b], {}}).slot;
   write(slot.z, z);
   std::fill_n(slot.info, paired, made);
   return &slot;
 }
 
-PQR_ALWAYS_INLINE inline void Auto::gather_shared(const Plan& plan, Work& work) const {
-  Terms& shared = work.shared;
-  const auto sum = static_cast<float>(work.low_sum);
-  const float low_square = work.priors.low_square;
-  shared.clear(plan.size);
-  shared.same = work.ones && !work.dropped;
-  shared.value = {sum, sum, low_square};
-  for (std::size_t h = 0; h < plan.size; ++h) {
-    if (work.sums[h] == 0.0f) continue;
-    if (!shared.same) {
-      const Value of = work.ones ? Value{1, 1, 1} : work.values[plan.places[h]];
-      shared.values[shared.size] = {of.x * work.sums[h], of.scaled * work.sums[h],
-                                    of.square * low_square};
-    }
-    shared.slots[shared.size++] = const_cast<Experts*>(&shared_[plan.ranks[h]]);
-  }
-}
-
 // -- predicting
 
-// Margins and variances of all experts: of the bias in double, then of the coordinates. FTRL has no
-// variance. The expert without features knows the chance of a click so far (Krichevsky and
-// Trofimov), which costs at most ln(T) / 2 + ln 2 more than the best constant in hindsight.
+// Margins and variances of all experts: of the bias in double, then of the coordinates. The expert
+// without features knows the chance of a click so far (Krichevsky and Trofimov), which costs at
+// most ln(T) / 2 + ln 2 more than the best constant in hindsight.
 PQR_ALWAYS_INLINE inline void Auto::weigh(Work& work) const {
   const std::size_t interactions = std::max<std::size_t>(1, work.pairs.size + work.shared.size);
   const float shrink = 1.0f / std::sqrt(static_cast<float>(interactions));
@@ -275,10 +225,9 @@ PQR_ALWAYS_INLINE inline void Auto::weigh(Work& work) const {
     if (k == 0 && settings_.loss == Loss::logistic) {
       w[0] = log_of((clicks + 0.5) / (seen - clicks + 0.5));
     }
-    const Four kalman = {1, 1, 1, 0};
     write(work.bias_variances + k, v);
-    write(work.margins + k, w + __builtin_convertvector(m, Four));
-    write(work.variances + k, kalman * (v + __builtin_convertvector(V, Four)));
+    write(work.mixed.margins + k, w + __builtin_convertvector(m, Four));
+    write(work.variances + k, kalman_bias * (v + __builtin_convertvector(V, Four)));
   };
   four(0, half<0>(margin), half<0>(variance));
   four(paired, half<1>(margin), half<1>(variance));
@@ -287,31 +236,50 @@ PQR_ALWAYS_INLINE inline void Auto::weigh(Work& work) const {
 PQR_ALWAYS_INLINE inline void Auto::predict(const Row& row, Plan& plan, Work& work) const {
   work.priors = priors(row.size);
   gather(row, plan, work);
-  if (work.sums.size() < plan.size) work.sums.resize(plan.size);
-  std::fill_n(work.sums.begin(), plan.size, static_cast<float>(work.low_sum));
-  work.dropped = false;
-  work.missing.clear();
-  work.pairs.clear(0);
-  if (plan.size > 1) work.ones ? gather_pairs<true>(plan, work) : gather_pairs<false>(plan, work);
-  gather_shared(plan, work);
+  gather_pairs(plan, work);
+  const bool all_paired = work.pairs.size == plan.size * (plan.size - 1) / 2;
+  work.shared.clear(plan.size);
+  work.shared.same = work.linear.same && all_paired;
+  for (std::size_t h = 0; h < plan.size; ++h) {
+    if (work.sums[h] == 0.0f) continue;
+    const Value meets{work.sums[h], work.sums[h], work.priors.low_square};
+    work.shared.values[work.shared.size] = work.value(plan.places[h]) * meets;
+    work.shared.slots[work.shared.size++] = const_cast<Experts*>(&shared_[plan.ranks[h]]);
+  }
   weigh(work);
-  mixture.mix(work.margins, work.mixed);
+  mixture.mix(work.mixed);
+}
+
+// Predicts rows until `after`, which is done after each, says to stop. Returns how many it took.
+template <class W, class After>
+PQR_ALWAYS_INLINE inline std::size_t Auto::each_row(W width, const Rows& batch, double* margins,
+                                                    After after) const {
+  Work work;
+  std::ptrdiff_t first = 0;
+  const auto size = static_cast<std::ptrdiff_t>(batch.size);
+  for (std::ptrdiff_t r = -features_ahead; r < size; ++r) {
+    look_ahead(width, batch, first, r, work);
+    if (r < first) continue;
+    const auto n = static_cast<std::size_t>(r);
+    Plan& plan = work.plans[n % planned];
+    predict(batch[n], plan, work);
+    margins[n] = work.mixed.margin;
+    const Next next = std::isfinite(margins[n]) ? after(n, plan, work) : Next::stop;
+    if (next == Next::stop) return n;
+    if (next == Next::plan_again) {
+      first = r + 1;
+      r -= features_ahead;
+    }
+  }
+  return batch.size;
 }
 
 std::size_t Auto::margin(const Rows& batch, double* margins, double* of_experts) const {
   return vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
-    Work work;
-    const auto size = static_cast<std::ptrdiff_t>(batch.size);
-    for (std::ptrdiff_t r = -features_ahead; r < size; ++r) {
-      look_ahead(width, batch, 0, r, work);
-      if (r < 0) continue;
-      const auto n = static_cast<std::size_t>(r);
-      predict(batch[n], work.plans[n % planned], work);
-      margins[n] = work.mixed.margin;
-      if (!std::isfinite(margins[n])) return n;
-      if (of_experts) std::copy_n(work.margins, experts, of_experts + n * experts);
-    }
-    return batch.size;
+    return each_row(width, batch, margins, [&](std::size_t n, const Plan&, const Work& work) {
+      if (of_experts) std::copy_n(work.mixed.margins, experts, of_experts + n * experts);
+      return Next::row;
+    });
   });
 }
 
@@ -319,77 +287,33 @@ std::size_t Auto::margin(const Rows& batch, double* margins, double* of_experts)
 
 std::size_t Auto::learn(const Rows& batch, double* margins) {
   return vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
-    Work work;
-    std::ptrdiff_t first = 0;
-    const auto size = static_cast<std::ptrdiff_t>(batch.size);
-    for (std::ptrdiff_t r = -features_ahead; r < size; ++r) {
-      look_ahead(width, batch, first, r, work);
-      if (r < first) continue;
-      const auto n = static_cast<std::size_t>(r);
-      const Row row = batch[n];
-      Plan& plan = work.plans[n % planned];
-      predict(row, plan, work);
+    const auto after = [&, this](std::size_t n, const Plan& plan, Work& work) PQR_ALWAYS_INLINE {
       const double label = kept(settings_.loss, batch.labels[n]), weight = batch.weights[n];
-      margins[n] = work.mixed.margin;
-      if (!std::isfinite(margins[n])) return n;
-      if (weight == 0.0) continue;
-      if (!(weight * std::max(1.0, std::fabs(label)) <= largest_target)) return n;
+      if (weight == 0.0) return Next::row;
+      if (!(weight * std::max(1.0, std::fabs(label)) <= largest_target)) return Next::stop;
       // Here, so that the processor does what follows while it waits for divisions.
-      implicit_slopes<experts>(settings_.loss, work.margins, work.mixed.links, work.variances,
+      implicit_slopes<experts>(settings_.loss, work.mixed.margins, work.mixed.links, work.variances,
                                label, weight, work.slopes);
-      if (work.anew || !work.missing.empty()) make(row, plan, work);
-      count(row, work);
+      count(batch[n], work);
       step(work, label, weight);
+      if (!work.new_features.empty() || !work.new_pairs.empty()) keep(work);
       mixture.learn(work.mixed, label, weight);
-      if (rise.see(row.size, plan.size > 0 ? work.low_sum : 0.0) && let_rise()) {
-        first = r + 1;  // what was planned does not hold any more
-        r -= features_ahead;
-      }
-    }
-    return batch.size;
+      const double low_sum = plan.size > 0 ? work.low_sum : 0.0;
+      return rise.see(batch[n].size, low_sum) && let_rise() ? Next::plan_again : Next::row;
+    };
+    return each_row(width, batch, margins, after);
   });
-}
-
-// Slots for what has none, as long as there is room.
-void Auto::make(const Row& row, const Plan& plan, Work& work) {
-  for (std::size_t i = 0; work.anew && i < row.size; ++i) {
-    if (work.linear.slots[2 * i] != &known(0).slot->linear) continue;
-    const bool is_new = work.seen[i]->count == 0;
-    const bool full = is_new && features() >= settings_.most_features;
-    const Known known = full     ? Known{&work.scratch, nullptr}
-                        : is_new ? add(row.indices[i])
-                                 : find(row.indices[i]);
-    *known.slot = FeatureExperts{};
-    known.slot->linear.z[0] = 1.0f;  // M^2, unless the value is not 1
-    work.linear.slots[2 * i] = &known.slot->linear;
-    work.linear.slots[2 * i + 1] = &known.slot->with_pairs;
-    work.seen[i] = known.seen;
-  }
-  bool moved = false;
-  for (const NewPair& pair : work.missing) {
-    Experts* const slot = pairs_.make(pair.earlier, pair.later, moved);
-    *slot = pair.slot;
-    work.pairs.slots[pair.at] = slot;
-  }
-  pair_count_ += work.missing.size();
-  std::size_t next = 0;  // in the order of gather_pairs
-  for (std::size_t b = 1; moved && b < plan.size; ++b) {
-    for (std::size_t a = 0; a < b; ++a) {
-      auto* const slot = const_cast<Experts*>(pairs_.find(plan.ranks[a], plan.ranks[b]));
-      if (slot && is_made(*slot)) work.pairs.slots[next++] = slot;
-    }
-  }
 }
 
 // Steps of the experts' bias and of all coordinates. FTRL takes the slope before the step, as one
 // without variance has.
 PQR_ALWAYS_INLINE inline void Auto::step(Work& work, double label, double weight) {
   double curvatures[experts];
-  by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
+  for (std::size_t k = 0; k < experts; k += 4) {
     const Four p = read_as<Four>(work.mixed.links + k);
     const Four h = larger(p * (1.0 - p), all(flattest));
     write(curvatures + k, weight * (settings_.loss == Loss::squared ? all(1.0) : h));
-  });
+  }
   step_bias(work, curvatures, label, weight);
   const auto floats = [](const double* from) PQR_ALWAYS_INLINE {
     return joined(__builtin_convertvector(read_as<Four>(from), Quad),
@@ -407,17 +331,17 @@ PQR_ALWAYS_INLINE inline void Auto::step(Work& work, double label, double weight
 PQR_ALWAYS_INLINE inline void Auto::step_bias(const Work& work, const double* curvatures,
                                               double label, double weight) {
   const double clicks = bias.z[0] + weight * label, seen = bias.info[0] + weight;
-  by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
+  for (std::size_t k = 0; k < experts; k += 4) {
     const Four s = read_as<Four>(work.slopes + k), h = read_as<Four>(curvatures + k);
     const Four z = read_as<Four>(bias.z.data() + k), info = read_as<Four>(bias.info.data() + k);
     const Four v = read_as<Four>(work.bias_variances + k), V = read_as<Four>(work.variances + k);
-    const Four kalman = {1, 1, 1, 0}, scaled = s * (1.0 / double{ftrl_alpha});
+    const Four scaled = s * (1.0 / double{ftrl_alpha});
     const Four of_kalman = h / (1.0 + larger(h * (V - v), Four{}));
     const Four of_ftrl = root(info * info + scaled * scaled) - info;
-    const Four d = kalman > 0.0 ? of_kalman : of_ftrl;
-    write(bias.z.data() + k, z + (s + d * v * (kalman * s + z)));
+    const Four d = kalman_bias > 0.0 ? of_kalman : of_ftrl;
+    write(bias.z.data() + k, z + (s + d * v * (kalman_bias * s + z)));
     write(bias.info.data() + k, info + d);
-  });
+  }
   if (settings_.loss == Loss::squared) return;
   bias.z[0] = clicks;
   bias.info[0] = seen;
@@ -426,24 +350,34 @@ PQR_ALWAYS_INLINE inline void Auto::step_bias(const Work& work, const double* cu
 // Counts the row and its features.
 PQR_ALWAYS_INLINE inline void Auto::count(const Row& row, const Work& work) {
   Seen* const* const all = work.seen.data();
-  const std::size_t size = row.size;
-  for (std::size_t i = 0; i < size; ++i) {
-    if (all[i]) all[i]->count += all[i]->count < 0xFFFFFFFFu;  // else there was no room for it
-  }
-  for (std::size_t i = 0; !work.ones && i < size; ++i) {
-    if (!all[i]) continue;
-    const float square = work.linear.slots[2 * i]->z[0] = work.values[i].square;
-    all[i]->exponent = work.exponents[i];
+  for (std::size_t i = 0; i < row.size; ++i) all[i]->count += all[i]->count < 0xFFFFFFFFu;
+  for (std::size_t i = 0; !work.linear.same && i < row.size; ++i) {
+    const float square = work.linear.slots[2 * i]->z[0] = work.value(i).square;
     all[i]->scaled = square != 1.0f || all[i]->exponent != 0;
   }
   const bool may_rise = pairs() < Rise::budget;  // there are never fewer
-  for (std::size_t i = 0; may_rise && i < size; ++i) {
-    if (all[i] && all[i]->count >= Rise::enough && all[i]->above == 0) {
-      rise.waiting.push_back(row.indices[i]);
-    }
+  for (std::size_t i = 0; may_rise && i < row.size; ++i) {
+    if (all[i]->count >= Rise::enough && all[i]->above == 0) rise.waiting.push_back(row.indices[i]);
   }
-  if (size > 0) next_feature = std::max(next_feature, std::uint64_t{row.indices[size - 1]} + 1);
   ++rows;
+}
+
+// Keeps what is new, as long as there is room.
+void Auto::keep(const Work& work) {
+  for (const NewFeature& fresh : work.new_features) {
+    next_feature = std::max(next_feature, std::uint64_t{fresh.feature} + 1);
+    Known known = find(fresh.feature);
+    const bool is_new = known.seen->count == 0;
+    if (is_new && features() >= settings_.most_features) continue;
+    if (is_new) known = add(fresh.feature);
+    *known.slot = fresh.slot;
+    *known.seen = fresh.seen;
+  }
+  bool moved = false;
+  for (const NewPair& pair : work.new_pairs) {
+    *pairs_.make(pair.earlier, pair.later, moved) = pair.slot;
+  }
+  pair_count_ += work.new_pairs.size();
 }
 
 // Returns whether any feature has risen.

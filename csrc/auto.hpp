@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 #include "experts.hpp"
@@ -61,10 +62,10 @@ class Auto {
     float low_square;
   };
   PQR_ALWAYS_INLINE Priors priors(std::size_t size) const {
-    const auto features = static_cast<float>(rise.features_for(size));
-    const auto pairs = static_cast<float>(rise.pairs_for(size));
+    const double n = rise.features_for(size), pairs = std::max(1.0, n * (n - 1.0) / 2.0);
     const auto low = static_cast<float>(rise.mean_low);
-    return {kalman8 * (features / linear_tau), kalman4 * (pairs / pair_tau), low * low};
+    return {kalman8 * (static_cast<float>(n) / linear_tau),
+            kalman4 * (static_cast<float>(pairs) / pair_tau), low * low};
   }
 
   // The bias of each expert. The first counts clicks (z) and rows (info) for the log loss.
@@ -76,7 +77,6 @@ class Auto {
   std::uint64_t next_feature = 0;  // above every index learned: a new name may take it
   std::uint64_t rows = 0;          // learned so far; a row of weight 0 teaches nothing
 
-  const AutoSettings& settings() const { return settings_; }
   std::size_t pairs() const { return pair_count_; }
   std::size_t features() const { return known_count_ - 1; }
 
@@ -95,16 +95,21 @@ class Auto {
   // What is found of a row ahead of its turn: its features, then which are high, in the order of
   // rise, and the slots of their pairs.
   struct Plan {
-    std::vector<Known> known;                     // of number 0 for features that are new, or were
-    std::size_t size;                             // how many of its features are high,
-    std::uint32_t end;                            // and from which rank on they count as low
-    std::vector<std::uint32_t> ranks, places;     // which are high, and where in the row
-    std::vector<Experts*> pairs;                  // (0, 1), (0, 2), (1, 2), ...
-    std::vector<std::uint32_t> found, at, order;  // both before they are sorted; where they go
+    std::vector<Known> known;                  // of number 0 for features that are new, or were
+    std::size_t size;                          // how many of its features are high,
+    std::uint32_t end;                         // and from which rank on they count as low
+    std::vector<std::uint32_t> ranks, places;  // which are high, and where in the row
+    std::vector<Experts*> pairs;               // (0, 1), (0, 2), (1, 2), ...
+    std::vector<std::uint32_t> found, at;      // the same before they are sorted
+  };
+  // What is new in a row.
+  struct NewFeature {
+    std::uint32_t feature;
+    Seen seen;
+    FeatureExperts slot;
   };
   struct NewPair {
-    std::size_t at;  // among the pairs of the row
-    std::uint32_t earlier, later;
+    std::uint32_t earlier, later;  // ranks
     Experts slot;
   };
   static constexpr std::size_t planned = 8;  // rows whose plans are kept
@@ -112,21 +117,23 @@ class Auto {
   struct Work {
     Plan plans[planned];
     std::vector<Seen*> seen;
-    std::vector<Value> values;           // unless all x and M are 1,
-    std::vector<std::int8_t> exponents;  // as these
-    Terms linear{kalman8};               // slots of number 0 for features that start from them
-    FeatureExperts scratch;              // of features for which there is no room
-    Terms pairs{twice(kalman4)}, shared{twice(kalman4)};
+    std::vector<NewFeature> new_features;
+    std::vector<NewPair> new_pairs;
+    Terms linear{kalman8}, pairs{twice(kalman4)}, shared{twice(kalman4)};
     Priors priors;
     std::vector<float> sums;  // what the shared weight of each high feature multiplies
-    std::vector<NewPair> missing;
-    bool ones;     // every x and M is 1
-    bool dropped;  // some pair has no slot, and there is no room for one
-    bool anew;     // some feature starts from the slots of number 0
     double low_sum;
-    double margins[experts], variances[experts], bias_variances[experts], slopes[experts];
+    double variances[experts], bias_variances[experts], slopes[experts];
     Mixture::Mixed mixed;
+
+    const Value& value(std::size_t i) const { return linear.values[2 * i]; }
+    PQR_ALWAYS_INLINE void take(std::size_t i, const Known& known) {
+      linear.slots[2 * i] = &known.slot->linear;
+      linear.slots[2 * i + 1] = &known.slot->with_pairs;
+      seen[i] = known.seen;
+    }
   };
+  enum class Next { row, plan_again, stop };  // what was planned may not hold any more
 
   AutoSettings settings_;
   bool avx2_ = has_avx2();
@@ -137,9 +144,12 @@ class Auto {
     static constexpr std::size_t size = 65536;  // of which only pages in use have memory
     Stretch<FeatureExperts> slots{size, 0};     // the system must grant them
     Stretch<Seen> seen{size, 0};
+    Chunk() {
+      if (!slots.data() || !seen.data()) throw std::bad_alloc();
+    }
   };
-  std::vector<Chunk> chunks_;
-  std::size_t known_count_ = 0;
+  std::vector<Chunk> chunks_ = std::vector<Chunk>(1);  // the first not in large pages: it may do
+  std::size_t known_count_ = 1;
   PairTable<Experts> pairs_{Rise::most, 0, DenseRanks{512, 512}};  // 4 MB at once
   std::size_t pair_count_ = 0;
   std::vector<Experts> shared_;  // by rank
@@ -148,28 +158,26 @@ class Auto {
     const Chunk& chunk = chunks_[number / Chunk::size];
     return {chunk.slots.data() + number % Chunk::size, chunk.seen.data() + number % Chunk::size};
   }
-  Known add();
   Known find(std::uint32_t feature) const;
   Known add(std::uint32_t feature);
   template <class W>
   inline void look_ahead(W width, const Rows& batch, std::ptrdiff_t first, std::ptrdiff_t r,
                          Work& work) const;
-  inline void locate(const Row& row, Plan& plan) const;
   template <class W>
   inline void plan(W width, const Row& row, Plan& plan) const;
   inline void predict(const Row& row, Plan& plan, Work& work) const;
   inline void gather(const Row& row, const Plan& plan, Work& work) const;
+  Known start(std::uint32_t feature, const Seen& seen, Work& work) const;
   void scale(const Row& row, const Plan& plan, Work& work) const;
-  template <bool ones>
   inline void gather_pairs(Plan& plan, Work& work) const;
-  Experts* find_or_start(const Plan& plan, std::size_t a, std::size_t b, std::size_t at,
-                         Work& work) const;
-  inline void gather_shared(const Plan& plan, Work& work) const;
+  Experts* find_or_start(const Plan& plan, std::size_t a, std::size_t b, Work& work) const;
   inline void weigh(Work& work) const;
-  void make(const Row& row, const Plan& plan, Work& work);
+  template <class W, class After>
+  inline std::size_t each_row(W width, const Rows& batch, double* margins, After after) const;
   inline void step(Work& work, double label, double weight);
   inline void step_bias(const Work& work, const double* curvatures, double label, double weight);
   inline void count(const Row& row, const Work& work);
+  void keep(const Work& work);
   bool let_rise();
 };
 

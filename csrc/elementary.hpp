@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "lanes.hpp"
 
@@ -35,28 +34,17 @@ PQR_ALWAYS_INLINE inline Four exp_of(Four x) {
   const Four second = (1.0 / 24 + r * (1.0 / 120)) + (1.0 / 720 + r * (1.0 / 5040)) * r2;
   const Four third =
       (1.0 / 40320 + r * (1.0 / 362880)) + (1.0 / 3628800 + r * (1.0 / 39916800)) * r2;
-  Four sum = (first + second * r4) + (third + (1.0 / 479001600) * r4) * r8;
-  FourBits bits, power;
-  std::memcpy(&bits, &sum, sizeof bits);
-  std::memcpy(&power, &shifted, sizeof power);
-  bits += power << 52;  // adds k to the exponent
-  std::memcpy(&sum, &bits, sizeof sum);
-  return sum;
+  const Four sum = (first + second * r4) + (third + (1.0 / 479001600) * r4) * r8;
+  return (Four)((FourBits)sum + ((FourBits)shifted << 52));  // adds k to the exponent
 }
 
 // ln x for normal x > 0: x = 2^k m, m in [1/sqrt 2, sqrt 2), ln m = 2 artanh((m - 1) / (m + 1)).
 PQR_ALWAYS_INLINE inline Four log_of(Four x) {
   constexpr double ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
   constexpr std::uint64_t root_half = 0x3FE6A09E667F3BCD, bias = 1024, two_to_52 = 0x433ull << 52;
-  FourBits bits, biased;
-  std::memcpy(&bits, &x, sizeof bits);
-  biased = (bits - root_half + (bias << 52)) >> 52;  // k + 1024
-  bits -= (biased - bias) << 52;
-  biased |= two_to_52;  // as a double: 2^52 + k + 1024
-  Four m, exponent;
-  std::memcpy(&m, &bits, sizeof m);
-  std::memcpy(&exponent, &biased, sizeof exponent);
-  exponent -= 0x1p52 + bias;
+  const auto bits = (FourBits)x, biased = (bits - root_half + (bias << 52)) >> 52;  // k + 1024
+  const auto m = (Four)(bits - ((biased - bias) << 52));
+  const Four exponent = (Four)(biased | two_to_52) - (0x1p52 + bias);  // from 2^52 + k + 1024
   const Four f = (m - 1.0) / (m + 1.0), f2 = f * f;
   const Four f4 = f2 * f2, f8 = f4 * f4;  // in pairs, so that none waits for all
   const Four first = (2.0 / 3 + f2 * (2.0 / 5)) + (2.0 / 7 + f2 * (2.0 / 9)) * f4;

@@ -8,7 +8,7 @@
 //   lambda    linear n / tau_lin M_i^2     pair C(n,2) / tau_int M_i^2 M_j^2
 //             shared C(n,2) / tau_int M_i^2 s^2      FTRL beta / alpha
 //   step K    d = h x^2 / max(1, 1 + h (V - v x^2));  z += s x (1 + d v) - d w;  I += d
-//             I <= 2^14 M^2, beyond which z shrinks with it, so that w stays
+//             at most 2^14 M^2 - I, which leaves the new w as it is
 //   step FTRL g = s x;  d = sqrt(I^2 + (g / alpha)^2) - I;  z += g - d w;  I += d
 //
 // s is the slope of an expert's loss, h its curvature, V the sum of v x^2 over the row.
@@ -62,36 +62,37 @@ PQR_ALWAYS_INLINE inline Eight twice(Quad x) { return joined(x, x); }
 
 // A coordinate's value, the same over its scale, which FTRL takes, and the square of its scale.
 struct Value {
-  float x, scaled, square;
+  float x = 1, scaled = 1, square = 1;
 };
+PQR_ALWAYS_INLINE inline Value operator*(const Value& a, const Value& b) {
+  return {a.x * b.x, a.scaled * b.scaled, a.square * b.square};
+}
 
 // What the experts' steps over a row have in common.
 struct alignas(sizeof(Eight)) Slopes {
   Eight slope, curvature, variance;
 };
 
-// One kind of a row's coordinates, two slots in a vector, of which four make a group. The last one
-// is filled up with a slot of nothing: its information is minus infinity, so that its weight and
-// its variance are 0, and it is never above its cap.
+// One kind of a row's coordinates, two slots in a vector. The last one is filled up with a slot of
+// nothing: its information is minus infinity, so that its weight and its variance are 0.
 class Terms {
  public:
   std::vector<Experts*> slots;
   std::size_t size = 0;       // slots in use
   bool same = true;           // all have the same value, as in rows of ones
-  Value value{1, 1, 1};       // which is this;
-  std::vector<Value> values;  // or one for each slot
+  std::vector<Value> values;  // of each slot, or of all in the first one
 
   // The experts for whom values count as they are, beside FTRL.
   explicit Terms(Eight kalman) : kalman_(kalman) {}
 
   static void reserve(std::vector<Experts*>& some, std::size_t most) {
-    if (some.size() < most + 2 * vectors) some.resize(most + 2 * vectors);
+    if (some.size() < most + 2) some.resize(most + 2);
   }
   void clear(std::size_t most) {
     size = 0;
     reserve(slots, most);
-    if (values.size() >= most + 2 * vectors) return;
-    values.resize(most + 2 * vectors);
+    if (values.size() >= most + 2) return;
+    values.resize(most + 2);
     given_.resize(values.size() / 2);
     v_.resize(values.size() / 2 * experts);
   }
@@ -100,16 +101,14 @@ class Terms {
   // FTRL, whose x is multiplied by `shrink`.
   PQR_ALWAYS_INLINE void weigh(Eight prior, float shrink, Eight& margin, Eight& variance) {
     set_given(prior, shrink);
-    Experts* const* const all = slots.data();
     float* v = v_.data();
     Eight m = margin, V = variance;
-    each_group([&](std::size_t i, const Given* given, std::size_t next) PQR_ALWAYS_INLINE {
-      for (std::size_t n = 0; n < vectors; ++n, i += 2, given += next, v += experts) {
-        const Eight now = 1.0f / (given->lambda + info_of(all + i)), vx = now * given->x;
-        write(v, now);
-        m -= z_of(all + i) * vx;
-        V += vx * given->x;
-      }
+    each_vector([&](Experts* const* at, const Given& given) PQR_ALWAYS_INLINE {
+      const Eight now = 1.0f / (given.lambda + info_of(at)), vx = now * given.x;
+      write(v, now);
+      v += experts;
+      m -= z_of(at) * vx;
+      V += vx * given.x;
     });
     margin = m;
     variance = V;
@@ -118,38 +117,20 @@ class Terms {
   PQR_ALWAYS_INLINE void step(const Slopes& slopes) {
     const Slopes own = slopes;  // which no slot can overlap
     const Eight kalman = kalman_, whole = 1.0f + own.curvature * own.variance;
-    Experts* const* const all = slots.data();
     const float* v = v_.data();
-    auto over = Eight{} > Eight{};
-    each_group([&](std::size_t i, const Given* given, std::size_t next) PQR_ALWAYS_INLINE {
-      Eight x[vectors], g[vectors], info[vectors];
-      for (std::size_t n = 0; n < vectors; ++n) {
-        x[n] = given[n * next].x;
-        g[n] = own.slope * x[n];
-        info[n] = info_of(all + i + 2 * n);
-      }
-      // Only two of eight experts are FTRL: one square root serves four vectors.
-      const Eight was = ftrl_lanes(info), by = ftrl_lanes(g) * (1.0f / ftrl_alpha);
-      const Eight gain = root(was * was + by * by) - was;
-      const Eight of_ftrl[vectors] = {shuffled<0, 0, 0, 0, 4, 4, 4, 4>(gain, gain),
-                                      shuffled<1, 1, 1, 1, 5, 5, 5, 5>(gain, gain),
-                                      shuffled<2, 2, 2, 2, 6, 6, 6, 6>(gain, gain),
-                                      shuffled<3, 3, 3, 3, 7, 7, 7, 7>(gain, gain)};
-      for (std::size_t n = 0; n < vectors; ++n, i += 2, given += next, v += experts) {
-        const Eight z = z_of(all + i), now = read_as<Eight>(v);
-        const Eight hxx = own.curvature * (x[n] * x[n]);
-        const Eight of_kalman = hxx / larger(whole - hxx * now, 1.0f - Eight{});
-        const Eight d = ftrl8 > 0.0f ? of_ftrl[n] : of_kalman, sum = info[n] + d;
-        put(all + i, z + (g[n] + d * now * (kalman * g[n] + z)), sum);
-        over |= sum > given->most;
-      }
+    each_vector([&](Experts* const* at, const Given& given) PQR_ALWAYS_INLINE {
+      const Eight z = z_of(at), info = info_of(at), now = read_as<Eight>(v);
+      const Eight g = own.slope * given.x, by = g * (1.0f / ftrl_alpha);
+      const Eight hxx = own.curvature * (given.x * given.x);
+      const Eight of_kalman = hxx / larger(whole - hxx * now, 1.0f - Eight{});
+      const Eight of_ftrl = root(info * info + by * by) - info;
+      const Eight d = ftrl8 > 0.0f ? of_ftrl : smaller(of_kalman, given.most - info);
+      put(at, z + (g + d * now * (kalman * g + z)), info + d);
+      v += experts;
     });
-    if (__builtin_expect(any(over), 0)) cap();
   }
 
  private:
-  static constexpr std::size_t vectors = 4;  // of a group
-
   // What a vector of coordinates is given: x as the experts see it, lambda, the most information.
   struct alignas(sizeof(Eight)) Given {
     Eight x, lambda, most;
@@ -169,27 +150,26 @@ class Terms {
       const Eight square = beside(a.square, b.square);
       const Eight scaled = beside(a.scaled * shrink, b.scaled * shrink);
       return Given{kalman_ * beside(a.x, b.x) + ftrl8 * scaled, prior * square + ridge,
-                   ftrl8 > 0.0f ? infinite - Eight{} : most_information * square};
+                   most_information * square};
     };
     nothing_ = Experts{};
     for (float& info : nothing_.info) info = -infinite;
-    for (std::size_t i = size; i % (2 * vectors) != 0; ++i) {
-      slots[i] = &nothing_;
-      values[i] = {1, 1, 1};
-    }
-    same_ = given(value, value);
+    slots[size] = &nothing_;
+    values[size] = Value{};
+    same_ = given(values[0], values[0]);
     for (std::size_t i = 0; !same && i < size; i += 2) {
       given_[i / 2] = given(values[i], values[i + 1]);
     }
   }
 
-  // Calls work(first slot, what its vector is given, how far the next vector's lies from it).
+  // Calls work(its slots, what it is given) for each vector.
   template <class Work>
-  PQR_ALWAYS_INLINE void each_group(Work work) {
+  PQR_ALWAYS_INLINE void each_vector(Work work) {
     const Given own = same_;  // which no slot can overlap
-    const std::size_t end = size, group = 2 * vectors;
-    for (std::size_t i = 0; same && i < end; i += group) work(i, &own, 0);
-    for (std::size_t i = 0; !same && i < end; i += group) work(i, given_.data() + i / 2, 1);
+    Experts* const* const all = slots.data();
+    const std::size_t end = size;
+    for (std::size_t i = 0; same && i < end; i += 2) work(all + i, own);
+    for (std::size_t i = 0; !same && i < end; i += 2) work(all + i, given_[i / 2]);
   }
 
   PQR_ALWAYS_INLINE static Eight z_of(Experts* const* at) {
@@ -204,29 +184,6 @@ class Terms {
     write(second->z, half<1>(z));
     write(first->info, half<0>(info));
     write(second->info, half<1>(info));
-  }
-  PQR_ALWAYS_INLINE static Eight ftrl_lanes(const Eight* of) {
-    const Eight ab = shuffled<3, 3, 11, 11, 7, 7, 15, 15>(of[0], of[1]);
-    const Eight cd = shuffled<3, 3, 11, 11, 7, 7, 15, 15>(of[2], of[3]);
-    return shuffled<0, 2, 8, 10, 4, 6, 12, 14>(ab, cd);
-  }
-  template <class Mask>
-  PQR_ALWAYS_INLINE static bool any(Mask mask) {
-    std::uint64_t words[sizeof mask / 8], found = 0;
-    std::memcpy(words, &mask, sizeof mask);
-    for (const std::uint64_t word : words) found |= word;
-    return found != 0;
-  }
-
-  void cap() {
-    each_group([&](std::size_t i, const Given* given, std::size_t next) PQR_ALWAYS_INLINE {
-      for (std::size_t n = 0; n < vectors; ++n, i += 2, given += next) {
-        const Eight z = z_of(slots.data() + i), info = info_of(slots.data() + i);
-        const Eight shrunk = z * ((given->lambda + given->most) / (given->lambda + info));
-        const auto over = info > given->most;
-        put(slots.data() + i, over ? shrunk : z, smaller(info, given->most));
-      }
-    });
   }
 };
 

@@ -29,19 +29,12 @@ constexpr std::size_t forecasters = experts + 4;  // with the stacker: vectors h
 
 constexpr double flattest = 1e-4;  // the least curvature of the log loss that counts
 
-// Work on numbers, four at a time: it is given the first of them.
-template <std::size_t size, class Work>
-PQR_ALWAYS_INLINE inline void by_four(Work work) {
-  for (std::size_t k = 0; k < size; k += 4) work(k);
-}
-
 PQR_ALWAYS_INLINE inline double sum_of(Four x) { return (x[0] + x[2]) + (x[1] + x[3]); }
 
 template <std::size_t size>
 PQR_ALWAYS_INLINE inline double product(const double* x, const double* y) {
   Four sum = {};
-  by_four<size>([&](std::size_t k)
-                    PQR_ALWAYS_INLINE { sum += read_as<Four>(x + k) * read_as<Four>(y + k); });
+  for (std::size_t k = 0; k < size; k += 4) sum += read_as<Four>(x + k) * read_as<Four>(y + k);
   return sum_of(sum);
 }
 
@@ -64,7 +57,7 @@ PQR_ALWAYS_INLINE inline void implicit_slopes(Loss loss, const double* margins, 
     const Four p = read_as<Four>(links + 4 * f), h = squared ? all(1.0) : p * (1.0 - p);
     const Four steepest = p - label, first = 1.0 / (1.0 + V[f] * h), u = V[f] * steepest * first;
     const Four bent = squared ? Four{} : 0.5 * h * (1.0 - 2.0 * p) * (u * u);
-    const Four flat = steepest / (1.0 + V[f] * larger(h, all(0.25)));
+    const Four flat = steepest / (1.0 + 0.25 * V[f]);
     s[f] = larger(u, -u) < 1.0 || squared ? (steepest + bent) * first : flat;
     low[f] = smaller(steepest, Four{});
     high[f] = larger(steepest, Four{});
@@ -132,17 +125,10 @@ struct Stacker {
     for (std::size_t i = 0; i < used; ++i) P[i * size + i] = 0.1;
   }
 
-  PQR_ALWAYS_INLINE double margin(const double* f) const { return product<size>(a.data(), f); }
-
   // Pf goes to `gain`; returns V.
   PQR_ALWAYS_INLINE double prepare(const double* f, double* gain) const {
-    Four sum[size / 4] = {};
-    for (std::size_t i = 0; i < inputs; ++i) {
-      for (std::size_t q = 0; q < size / 4; ++q) {
-        sum[q] += f[i] * read_as<Four>(P.data() + i * size + 4 * q);
-      }
-    }
-    std::memcpy(gain, sum, sizeof sum);
+    for (std::size_t i = 0; i < inputs; ++i) gain[i] = product<size>(P.data() + i * size, f);
+    std::fill(gain + inputs, gain + size, 0.0);
     return product<size>(f, gain);
   }
 
@@ -153,14 +139,14 @@ struct Stacker {
       trace += P[i * size + i] - shrink * (gain[i] * gain[i]);
     }
     const double growth = trace < 0.9 ? 1.0 + 1e-4 : 1.0;
-    by_four<size>([&](std::size_t k) PQR_ALWAYS_INLINE {
+    for (std::size_t k = 0; k < size; k += 4) {
       const Four g = read_as<Four>(gain + k);
       write(a.data() + k, read_as<Four>(a.data() + k) - slope * g);
       for (std::size_t i = 0; i < inputs; ++i) {
         double* const p = P.data() + i * size + k;
         write(p, (read_as<Four>(p) - shrink * (gain[i] * g)) * growth);
       }
-    });
+    }
   }
 };
 
@@ -179,25 +165,26 @@ class Mixture {
     double margin;  // of the answer
   };
 
-  PQR_ALWAYS_INLINE void mix(const double* margins, Mixed& mixed) const {
+  // The margins of the experts are there.
+  PQR_ALWAYS_INLINE void mix(Mixed& mixed) const {
     const bool squared = loss_ == Loss::squared;
     const Four least = pqr::all(!squared ? edge : total > 0.0 ? low : 0.0);
     const Four most = pqr::all(!squared ? 1.0 - edge : total > 0.0 ? high : 0.0);
-    by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
-      const Four m = read_as<Four>(margins + k), link = link_of(m);
-      write(mixed.margins + k, m);
+    for (std::size_t k = 0; k < experts; k += 4) {
+      const Four link = link_of(read_as<Four>(mixed.margins + k));
       write(mixed.links + k, link);
       write(mixed.values + k, clamped(link, least, most));
-    });
+    }
     const double bayes = product<experts>(shares_.data(), mixed.values);
     const double centre = squared ? product<experts>(centre_.data(), mixed.values) : logit(bayes);
     const Four reaches = pqr::all(reach);
-    by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
+    for (std::size_t k = 0; k < experts; k += 4) {
       const Four m = clamped(read_as<Four>(mixed.margins + k), -reaches, reaches);
       write(mixed.inputs + k, (squared ? read_as<Four>(mixed.values + k) : m) - centre);
-    });
+    }
     write(mixed.inputs + experts, Four{squared ? 0.0 : clamped(centre, -reach, reach)});
-    const Four margin = pqr::all(centre + stacker.margin(mixed.inputs)), link = link_of(margin);
+    const Four margin = pqr::all(centre + product<Stacker::size>(stacker.a.data(), mixed.inputs)),
+               link = link_of(margin);
     write(mixed.margins + experts, margin);
     write(mixed.links + experts, link);
     const double stacked = clamped(link, least, most)[0];
@@ -247,9 +234,9 @@ class Mixture {
   std::array<double, experts> shares_{}, centre_{};
   double stacked_share_ = 0.5;  // of S, in F
 
-  double width() const { return std::max(0.0, high - low); }
   double price() const {  // 1 / eta
-    return loss_ == Loss::squared ? 2.0 * width() * width() * largest : largest;
+    const double width = std::max(0.0, high - low);
+    return loss_ == Loss::squared ? 2.0 * width * width * largest : largest;
   }
   double eta() const { return price() > 0.0 ? 1.0 / price() : 0.0; }
   double noise() const { return (all.least() + 1.0) / std::max(total, 1.0); }  // s^2
@@ -263,26 +250,26 @@ class Mixture {
     const double least = all.least();
     std::array<double, experts> shares;
     Four sum = {};
-    by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
+    for (std::size_t k = 0; k < experts; k += 4) {
       const Four exponent = eta * (least - read_as<Four>(all.counted.data() + k));
       const Four height = exp_of(larger(exponent, pqr::all(-700.0)));
       write(shares.data() + k, height);
       sum += height;
-    });
+    }
     const double whole = sum_of(sum);
-    by_four<experts>([&](std::size_t k) PQR_ALWAYS_INLINE {
+    for (std::size_t k = 0; k < experts; k += 4) {
       write(shares.data() + k, read_as<Four>(shares.data() + k) / whole);
-    });
+    }
     return shares;
   }
 
   PQR_ALWAYS_INLINE void lose(const double* values, double label, double weight,
                               double* losses) const {
-    by_four<forecasters>([&](std::size_t k) PQR_ALWAYS_INLINE {
+    for (std::size_t k = 0; k < forecasters; k += 4) {
       const Four u = read_as<Four>(values + k);
       write(losses + k, loss_ == Loss::squared ? weight * ((u - label) * (u - label))
                                                : -weight * log_of(label > 0.0 ? u : 1.0 - u));
-    });
+    }
   }
 
   PQR_ALWAYS_INLINE void teach(const Mixed& mixed, double label, double weight) {

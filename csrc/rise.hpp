@@ -30,10 +30,6 @@ struct Rise {
   double features_for(std::size_t size) const {  // n
     return rows > 0.0 ? mean_features : std::max(1.0, static_cast<double>(size));
   }
-  double pairs_for(std::size_t size) const {  // C(n, 2)
-    const double n = features_for(size);
-    return std::max(1.0, n * (n - 1.0) / 2.0);
-  }
 
   // Counts a row. Returns whether features may rise now; `sum` is that of its low features, 0 where
   // no high feature meets them.

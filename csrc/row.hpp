@@ -141,20 +141,21 @@ PQR_ALWAYS_INLINE inline bool places_in_order(const std::uint32_t* keys, std::si
   return size == 0 || sum == size * (size - 1) / 2;
 }
 
-[[gnu::noinline]] inline void sort_many(const std::uint32_t* keys, const float* values,
+template <class T>
+[[gnu::noinline]] inline void sort_many(const std::uint32_t* keys, const T* values,
                                         std::size_t size, std::uint32_t* sorted_keys,
-                                        float* sorted_values) {
-  std::vector<std::pair<std::uint32_t, float>> both;
+                                        T* sorted_values) {
+  std::vector<std::pair<std::uint32_t, T>> both;
   for (std::size_t i = 0; i < size; ++i) both.emplace_back(keys[i], values[i]);
   std::sort(both.begin(), both.end());
   for (std::size_t i = 0; i < size; ++i) std::tie(sorted_keys[i], sorted_values[i]) = both[i];
 }
 
 // Puts keys, each with a value, in order of key, then of value. There are `more_keys` to read.
-template <std::size_t width = 4>
-PQR_ALWAYS_INLINE inline void sort_keys(const std::uint32_t* keys, const float* values,
+template <std::size_t width = 4, class T>
+PQR_ALWAYS_INLINE inline void sort_keys(const std::uint32_t* keys, const T* values,
                                         std::size_t size, std::uint32_t* sorted_keys,
-                                        float* sorted_values) {
+                                        T* sorted_values) {
   std::uint32_t places[few_keys + more_keys];
   if (size > few_keys || !places_in_order<width>(keys, size, places)) {
     return sort_many(keys, values, size, sorted_keys, sorted_values);

@@ -41,4 +41,23 @@ inline void bin_clicks(double* bins, std::size_t count, double reach, const doub
   }
 }
 
+// Sums over all pairs of a click and a non-click.
+struct Ranking {
+  double pairs = 0.0, ordered = 0.0, tied = 0.0;
+};
+
+inline Ranking rank_clicks(const double* bins, std::size_t count) {
+  Ranking ranking;
+  double negatives = 0.0, positives = 0.0;
+  for (std::size_t bin = 0; bin <= count; ++bin) {
+    const double negative = bins[2 * bin], positive = bins[2 * bin + 1];
+    ranking.ordered += negatives * positive;
+    ranking.tied += negative * positive;
+    negatives += negative;
+    positives += positive;
+  }
+  ranking.pairs = negatives * positives;
+  return ranking;
+}
+
 }  // namespace pqr

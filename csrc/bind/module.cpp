@@ -113,6 +113,7 @@ NB_MODULE(_core, m) {
         "weights"_a.noconvert());
   m.def("bin_clicks", &bin_clicks, "bins"_a.noconvert(), "reach"_a, "margins"_a.noconvert(),
         "labels"_a.noconvert(), "weights"_a.noconvert());
+  m.def("rank_clicks", &rank_clicks, "bins"_a.noconvert());
   m.def("parse_libsvm", &parse_libsvm, "text"_a, "last"_a, "loss"_a, "first_line"_a, "skip"_a);
   m.def("format_libsvm", &format_libsvm, "indptr"_a.noconvert(), "indices"_a.noconvert(),
         "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());

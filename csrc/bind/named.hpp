@@ -322,7 +322,7 @@ class NamedModel : public Named<Model> {
   Out2<double> slots(const std::string& block, const In<double>& weights,
                      const In<double>& n) const {
     if (weights.size() != n.size()) refuse("weights and n differ in length");
-    const Block wanted = block_named(block);
+    const Block wanted = block == "bias" ? Block::bias : block_named(block);
     return give(model_.read([&](const Model& m) {
       return m.slots(wanted, weights.data(), n.data(), weights.size());
     }),
@@ -393,7 +393,6 @@ class NamedModel : public Named<Model> {
   }
 
   static Block block_named(const std::string& name) {
-    if (name == "bias") return Block::bias;
     if (name == "linear") return Block::linear;
     if (name == "pair") return Block::pair;
     if (name == "shared") return Block::shared;

@@ -41,14 +41,26 @@ inline std::tuple<double, double, double, double> loss_at(const std::string& los
   });
 }
 
+// How many equal bins there are.
+inline std::size_t bins_in(const InOut<double>& bins) {
+  if (bins.size() < 4 || bins.size() % 2 != 0) refuse("there must be two sums for each bin");
+  return bins.size() / 2 - 1;
+}
+
 inline void bin_clicks(const InOut<double>& bins, double reach, const In<double>& margins,
                        const In<double>& labels, const In<double>& weights) {
   const std::size_t size = check_lengths(margins, labels, weights);
-  if (bins.size() < 4 || bins.size() % 2 != 0) refuse("there must be two sums for each bin");
-  double* const sums = bins.data();
-  const std::size_t count = bins.size() / 2 - 1;
+  const std::size_t count = bins_in(bins);
   nb::gil_scoped_release release;
-  pqr::bin_clicks(sums, count, reach, margins.data(), labels.data(), weights.data(), size);
+  pqr::bin_clicks(bins.data(), count, reach, margins.data(), labels.data(), weights.data(), size);
+}
+
+// Pairs of a click and a non-click: all, those in the right order, those in one bin.
+inline std::tuple<double, double, double> rank_clicks(const InOut<double>& bins) {
+  const std::size_t count = bins_in(bins);
+  nb::gil_scoped_release release;
+  const Ranking ranking = pqr::rank_clicks(bins.data(), count);
+  return {ranking.pairs, ranking.ordered, ranking.tied};
 }
 
 }  // namespace pqr::bind

@@ -202,11 +202,7 @@ class _Ranking:
         """AUC including the pending rows; nan unless the loss is `known`."""
         bins = self._bins.copy()
         _core.bin_clicks(bins, REACH, *pending)
-        negatives, positives = bins[::2], bins[1::2]
-        up_to = np.cumsum(negatives)
-        pairs = float(up_to[-1] * np.sum(positives))  # of a click and a non-click
-        ordered = float(np.sum((up_to - negatives) * positives))
-        tied = float(np.sum(negatives * positives))
+        pairs, ordered, tied = _core.rank_clicks(bins)
         if not (known and pairs > 0):
             return {"auc": math.nan, "auc_error": math.nan}
         return {"auc": (ordered + tied / 2) / pairs, "auc_error": tied / 2 / pairs}

@@ -147,8 +147,8 @@ class _Linear(NativeLearner):
         >>> LR().bias_slot_of(0.5, n=4.0).shape
         (2,)
         """
-        of_bias = self._model.slots("bias", np.array([float(weight)]), np.array([float(n)]))
-        slot: npt.NDArray[np.float64] = of_bias[0]
+        slots = self._model.slots("bias", np.array([float(weight)]), np.array([float(n)]))
+        slot: npt.NDArray[np.float64] = slots.ravel()
         return slot
 
     def nonzeros(self) -> dict[str, int]:
