@@ -80,7 +80,7 @@ SANITIZED := -std=c++17 -O1 -g -fsanitize=address,undefined -fno-sanitize-recove
 HAS_LIBFUZZER = echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, long) { return 0; }' | \
 	clang++ -fsanitize=fuzzer -x c++ - -o /dev/null 2>/dev/null
 
-build/fuzz/libsvm: $(wildcard fuzz/*.cpp fuzz/*.hpp) $(addprefix csrc/,lanes.hpp loss.hpp parse.cpp parse.hpp prefetch.hpp number.hpp ones.hpp row.hpp)
+build/fuzz/libsvm: $(wildcard fuzz/*.cpp fuzz/*.hpp) $(addprefix csrc/,bind/messages.hpp lanes.hpp loss.hpp parse.cpp parse.hpp prefetch.hpp number.hpp ones.hpp row.hpp)
 	mkdir -p build/fuzz
 	if $(HAS_LIBFUZZER); then \
 		clang++ $(SANITIZED) -fsanitize=fuzzer fuzz/libsvm.cpp csrc/parse.cpp -o $@; \

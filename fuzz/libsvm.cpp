@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bind/messages.hpp"
 #include "parse.hpp"
 #include "reference.hpp"
 #include "row.hpp"
@@ -135,7 +136,7 @@ void check_bad(std::string_view text, const Outcome& outcome, const Options& opt
   expect(options.skip || outcome.bad.size() <= 1, "the first bad row ends the parse");
   const std::int64_t end = options.first_line + outcome.lines + (options.skip ? 0 : 1);
   for (const pqr::BadRow& bad : outcome.bad) {
-    expect(static_cast<std::size_t>(bad.kind) < pqr::bad_messages.size(), "a kind has a message");
+    expect(static_cast<std::size_t>(bad.kind) < pqr::bind::bad_messages.size(), "a kind has a message");
     expect(bad.line >= options.first_line && bad.line < end, "a bad row knows its line");
     expect(bad.offset <= text.size() && bad.length <= text.size() - bad.offset,
            "a bad row lies in the text");

@@ -77,6 +77,7 @@ BIND = {
     "digest": {"arrays", "../digest"},
     "dicts": {"arrays", "../names", "../row"},
     "forks": set(),
+    "messages": {"../parse"},
     "terms": {"../model"},
     "named": {
         "arrays",
@@ -107,6 +108,7 @@ BIND = {
         "dicts",
         "digest",
         "embedded",
+        "messages",
         "named",
         "numbering",
         "reader",

@@ -27,6 +27,7 @@
 #include "dicts.hpp"
 #include "digest.hpp"
 #include "embedded.hpp"
+#include "messages.hpp"
 #include "named.hpp"
 #include "numbering.hpp"
 #include "reader.hpp"
@@ -121,8 +122,7 @@ NB_MODULE(_core, m) {
   m.attr("BAD_VW_MESSAGES") =
       std::vector<std::string>(pqr::bad_vw_messages.begin(), pqr::bad_vw_messages.end());
   m.attr("TOO_LARGE") = too_large;
-  m.attr("BAD_ROW_MESSAGES") =
-      std::vector<std::string>(pqr::bad_messages.begin(), pqr::bad_messages.end());
+  m.attr("BAD_ROW_MESSAGES") = std::vector<std::string>(bad_messages.begin(), bad_messages.end());
   m.attr("LABEL_UNFIT") = static_cast<int>(pqr::Bad::label_unfit);
   nb::dict wanted;
   for (const pqr::Loss loss : pqr::all_losses) wanted[pqr::name_of(loss)] = pqr::wants(loss);

@@ -9,12 +9,12 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from pqrlearn.errors import HyperError, PqrError
+from pqrlearn.errors import HyperError, PqrError, SettingsConflict
 
 _DIGEST_BLOCKS = 16
 _BLOCK_BYTES = 1 << 16
@@ -83,6 +83,15 @@ def check_name(path: str | os.PathLike[str]) -> None:
     """Rejects `-`, which elsewhere means a stream."""
     if path == "-":
         raise HyperError("-: not the name of a file; ./- is a file of this name")
+
+
+def check_no_input(
+    output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str] | None]
+) -> None:
+    """Fails if `output` is one of the files that are read."""
+    for one in inputs:
+        if one and os.path.exists(output) and os.path.exists(one) and os.path.samefile(output, one):
+            raise SettingsConflict(f"{os.fspath(output)} is an input: it would be overwritten")
 
 
 def write_all(file: IO[bytes], data: Any) -> None:

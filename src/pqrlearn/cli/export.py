@@ -11,7 +11,7 @@ import click
 
 from pqrlearn.cli import options, page, show
 from pqrlearn.cli.judging import inputs_for
-from pqrlearn.files import atomic_path, check_writable
+from pqrlearn.files import atomic_path, check_no_input, check_writable
 from pqrlearn.learners import Frozen, Learner, load
 
 FROZEN = ".pqr"
@@ -56,6 +56,7 @@ def export(
     if end not in (*_TABLES, FROZEN):
         ends = ", ".join([*_TABLES, FROZEN])
         raise click.UsageError(f"-o {output}: its end must say what to write: one of {ends}")
+    check_no_input(output, [model_file, data])
     check_writable(output)
     learner = load(model_file)
     if keep is not None or data is not None or end == FROZEN:

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from pqrlearn.cli import options
 from pqrlearn.errors import RefusedRow, SettingsConflict
-from pqrlearn.files import check_name
+from pqrlearn.files import check_name, check_no_input
 from pqrlearn.learners import Learner
 from pqrlearn.readers import Inputs, format_batch, read_inputs
 
@@ -29,6 +29,7 @@ def inputs_for(
     """
     if bad_rows is not None and on_bad_row != "skip":
         raise SettingsConflict("{bad_rows} needs {on_bad_row} skip")
+    check_no_input(bad_rows or "", files)
     reading = options.known_reading(rest, learner)
     loss = learner.loss if labelled else None
     inputs = read_inputs(files, reading, loss=loss, on_bad_row=on_bad_row, labelled=labelled)

@@ -16,7 +16,7 @@ from pqrlearn.cli import options, page, show, words
 from pqrlearn.cli.judging import inputs_for
 from pqrlearn.cli.renamed import FORMS, SHOWN
 from pqrlearn.errors import HyperError, RefusedRow
-from pqrlearn.files import atomic_path
+from pqrlearn.files import atomic_path, check_no_input
 from pqrlearn.learners import Learner, load
 from pqrlearn.readers import Inputs
 from pqrlearn.rows import Batch, FloatArray, Tagged
@@ -72,6 +72,7 @@ def predict(
     A model that has learned from a table reads other tables by the same schema, in any format. A
     row that comes through a pipe is answered when it comes.
     """
+    check_no_input(output or "", [*files, model_file])
     learner = load(model_file)
     values = _values(learner, shown)
     rest["carried"] = id_column

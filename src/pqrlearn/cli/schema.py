@@ -8,7 +8,7 @@ import click
 
 from pqrlearn.cli import options, page, show
 from pqrlearn.errors import DataError
-from pqrlearn.files import check_writable
+from pqrlearn.files import check_no_input, check_writable
 from pqrlearn.readers import read_inputs
 
 
@@ -27,6 +27,7 @@ def schema(files: tuple[str, ...], output: str | None, as_json: bool, **rest: An
     """
     output = None if output == "-" else output
     if output:
+        check_no_input(output, files)
         check_writable(output)
     found = read_inputs(files, options.take_reading(rest), labelled=False).schema
     if found is None or not found.columns:

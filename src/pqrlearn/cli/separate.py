@@ -8,7 +8,7 @@ import click
 
 from pqrlearn.cli import options, page, show
 from pqrlearn.errors import DataError
-from pqrlearn.files import check_writable
+from pqrlearn.files import check_no_input, check_writable
 from pqrlearn.readers import read_inputs, read_names
 from pqrlearn.separation import Counts, Separation
 
@@ -37,6 +37,7 @@ def separate(
 ) -> None:
     """Count the features of FILEs and save which are high, for pqr train --separation."""
     one = options.one_order(order, "a separation has one order")
+    check_no_input(output, [*files, rest["schema"], names])
     check_writable(output)
     inputs = read_inputs(files, options.take_reading(rest), on_bad_row=on_bad_row)
     counts = Counts.of_readers(inputs.readers, sample_rows)

@@ -13,6 +13,7 @@ import click
 from pqrlearn import hyper
 from pqrlearn.cli import options, page, show, words
 from pqrlearn.errors import PqrError
+from pqrlearn.files import check_no_input
 from pqrlearn.learners import LEARNERS, PQR, Auto, Learner, Mixture
 from pqrlearn.progressive import OnBatch, Pass, finite, peak_memory, rate_name
 from pqrlearn.schema import Schema
@@ -99,6 +100,7 @@ def train(files: tuple[str, ...], quiet: bool, as_json: bool, **rest: Any) -> No
     Wabbit text. Compressed text is read as it is. Each row is predicted, scored and then learned,
     so the figures are those of rows that the model has not seen before.
     """
+    check_no_input(rest["output"] or "", [rest["schema"]])
     settings, reading = options.take_settings(rest), options.take_reading(rest)
     config = TrainConfig(inputs=files, settings=settings, reading=reading, **rest)
     try:

@@ -64,11 +64,7 @@ class _ArrowReader(TableReader):
 
     def _top(self, names: list[str]) -> list[str]:
         """The columns needed of those that may be structs: `a` where the schema has `a.b`."""
-        schema = self.schema
-        if schema is None:
-            return names
-        ignored = {c.name for c in schema.columns if c.kind == "ignored"}
-        return [name for name in names if name not in ignored]
+        return self.wanted(names)
 
 
 class ParquetReader(_ArrowReader):

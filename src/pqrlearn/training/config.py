@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from pqrlearn.errors import HyperError, SettingsConflict
-from pqrlearn.files import check_name, check_writable
+from pqrlearn.files import check_name, check_no_input, check_writable
 from pqrlearn.hyper import SAMPLE_ROWS, Settings, check_number, check_whole
 from pqrlearn.learners import PQR, Auto, check_settings
 from pqrlearn.learners.build import unused
@@ -115,11 +115,6 @@ class TrainConfig:
         for path in outputs:
             check_name(path)
             files = [one for one in self.inputs if isinstance(one, str | os.PathLike)]
-            if any(_is_same_file(path, source) for source in files):
-                raise SettingsConflict(f"{os.fspath(path)} is an input: it would be overwritten")
+            check_no_input(path, [*files, self.separation, self.names])
         for path in models:
             check_writable(path)
-
-
-def _is_same_file(one: AnyPath, other: AnyPath) -> bool:
-    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
