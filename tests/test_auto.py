@@ -253,7 +253,7 @@ def test_poisson_is_refused_in_a_sentence() -> None:
 
 
 def test_memory_bounds_features_and_pairs() -> None:
-    with pytest.raises(HyperError, match="memory=5 must be a whole number from 1000000 to"):
+    with pytest.raises(HyperError, match="memory=5 must be a whole number of bytes from 1000000"):
         Auto(memory=5)
     model = Auto(memory=1 << 20)
     rng = np.random.default_rng(1)

@@ -114,7 +114,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("train rows -o out --sample-rows 0", "'0' is neither 'all' nor a whole number"),
         (
             "train rows -o out --model pqr --interaction-scale 0",
-            "interaction_scale=0.0 must be a number > 0",
+            "--interaction-scale=0.0 must be a number > 0",
         ),
         ("train rows -o out --every 10", "--every needs --checkpoint"),
         ("train rows -o out --checkpoint out", "must be different files"),
@@ -150,8 +150,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("train rows -o rows", "rows.svm is an input: it would be overwritten"),
         ("train rows -o out --on-bad-row skip --bad-rows rows", "rows.svm is an input"),
         ("train rows -o out --bad-rows bad", "--bad-rows needs --on-bad-row skip"),
+        ("train rows -o out --memory 10", "--memory=10 must be a whole number of bytes"),
+        ("train rows -o out --passes 2", "--passes needs another --model"),
+        ("train rows -o out --schema none", "schema none: No such file"),
         ("train - - -o out", "- (stdin) can be read only once"),
-        ("train - -o out --passes 2", "--passes needs files that can be read again"),
+        ("train - -o out --model lr --passes 2", "--passes needs files that can be read again"),
     ],
 )
 def test_wrong_usage_is_told_in_one_line(folder: Path, arguments: str, said: str) -> None:
@@ -177,7 +180,7 @@ def test_debug_shows_the_traceback(folder: Path) -> None:
     )
     assert result.code == 2
     assert "Traceback (most recent call last)" in result.err
-    assert result.err.endswith("\npqr: alpha=0.0 must be a number > 0\n")
+    assert result.err.endswith("\npqr: --alpha=0.0 must be a number > 0\n")
     assert (
         run(
             "train", "--model", "pqr", folder / "missing", "-o", folder / "out", "--debug"

@@ -231,6 +231,9 @@ def test_a_file_may_have_a_table_for_each_command(tmp_path: Path) -> None:
     assert [column.name for column in schema.features] == ["site"]
     out = ok("predict", table, "--config", tmp_path / "pqr.toml")
     assert out.splitlines()[:2] == ["1", "0"]
+    (tmp_path / "other.toml").write_text("[predict]\nas = 'label'")
+    table_options = ["--label", "click", "-o", tmp_path / "n.pqr", "--quiet"]
+    assert run("train", table, *table_options, "--config", tmp_path / "other.toml").code == 0
 
 
 @pytest.mark.parametrize(

@@ -299,7 +299,7 @@ def test_labels_tell_which_loss_fits(labels: list[Any], loss: str) -> None:
 
 def test_two_numbers_that_are_no_click_need_a_word() -> None:
     table = pa.table({"y": [1, 2, 1]})
-    with pytest.raises(DataError, match="label 'y' is 1 or 2: say which is positive"):
+    with pytest.raises(HyperError, match="label 'y' is 1 or 2: say which of them is positive"):
         loss_of(guess(table, Choices(label="y")), table)
     schema = guess(table, Choices(label="y", positive="2"))
     assert loss_of(schema, table) == "logistic"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -256,7 +257,7 @@ def test_a_label_may_be_any_two_values(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", "y,a\n" + "yes,x\nno,y\n" * 3)
     rows = read(path, label="y", positive="yes", loss="logistic")
     assert Batch.joined(rows).labels.tolist() == [1.0, 0.0] * 3
-    with pytest.raises(DataError, match="the label is 'yes', 'no': say which is positive"):
+    with pytest.raises(HyperError, match="the label is 'yes', 'no': say which is positive"):
         read(path, label="y")
     other = write(tmp_path / "u.csv", "y,a\nyes,x\nperhaps,y\n")
     assert rows.schema is not None
@@ -277,12 +278,32 @@ def test_weights_are_checked(weight: str, said: str, tmp_path: Path) -> None:
         next(rows)
 
 
+def test_labels_that_are_a_column_of_the_table_too_are_warned_of() -> None:
+    table = pd.DataFrame({"a": ["x", "y"] * 3, "y": [1, 0] * 3})
+    with pytest.warns(UserWarning, match="the labels are called 'y', and so is a column"):
+        LR().learn_many(table, table["y"])
+    LR().learn_many(table[["a"]], table["y"])
+
+
+def test_failing_for_want_of_labels_leaves_no_schema() -> None:
+    model = LR()
+    with pytest.raises(RowError, match="there are no labels"):
+        model.learn_many(pa.table({"a": ["x"]}))
+    assert model.schema is None
+
+
+@pytest.mark.parametrize("rows", [{"a": "x", "y": 1}, [{"a": "x", "y": 1}]])
+def test_dicts_are_no_table(rows: Any) -> None:
+    with pytest.raises(DataError, match=r"neither a path nor a frame|dicts are no table"):
+        pqrlearn.train(rows, label="y")
+
+
 def test_a_table_without_a_label_asks_for_one(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", "y,a\n1,x\n")
-    with pytest.raises(DataError, match="which column is the label\\? There are 'y', 'a'"):
+    with pytest.raises(HyperError, match="which column is the label\\? There are 'y', 'a'"):
         read(path)
     unlabelled = Schema((Column("y", "category"), Column("a", "category")))
-    with pytest.raises(DataError, match=r"t.csv: the schema has no label"):
+    with pytest.raises(HyperError, match=r"t.csv: the schema has no label"):
         read(path, schema=unlabelled)
     assert rows_of(path, unlabelled, label="y") == [(1.0, {"a=x": 1.0})]
     with pytest.raises(HyperError, match=r"label: only tables have columns, and t.svm is none"):
@@ -359,7 +380,7 @@ def test_columns_that_changed_are_said(cells: Any, said: str, tmp_path: Path) ->
 def test_a_model_without_a_schema_reads_no_table() -> None:
     model = LR()
     model.learn_many([{"a": "x"}], [1])
-    with pytest.raises(HyperError, match="the model has no schema to read a table by"):
+    with pytest.raises(HyperError, match="the model does not know the columns of a table yet"):
         model.predict_many(pa.table({"a": ["x"]}))
 
 

@@ -34,6 +34,16 @@ class PqrError(Exception):
     case: tuple[str, ...] = ()
     """The kind of problem and its subjects, for advice of the caller: see cli.WAYS_OUT."""
 
+    def located(self, where: str) -> PqrError:
+        """The same error, with a file or a column in front.
+
+        >>> str(HyperError("no label is 'yes'").located("clicks.csv"))
+        "clicks.csv: no label is 'yes'"
+        """
+        found = type(self)(f"{where}: {getattr(self, 'template', self)}")
+        found.case = self.case
+        return found
+
 
 class HyperError(PqrError, ValueError):
     """A setting out of its range."""

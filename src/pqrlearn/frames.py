@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
 
@@ -117,8 +117,15 @@ def inputs_of(data: Any) -> list[Any]:
     """
     if isinstance(data, str | os.PathLike) or is_frame(data):
         return [data]
-    if isinstance(data, Iterable) and not hasattr(data, "collect"):
-        return list(data)
+    if (
+        isinstance(data, Iterable)
+        and not isinstance(data, Mapping)
+        and not hasattr(data, "collect")
+    ):
+        found = list(data)
+        if not any(isinstance(one, Mapping) for one in found):
+            return found
+        raise DataError("rows that are dicts are no table: give them to learn_many(rows, labels)")
     lazy = "; call its collect() first" if hasattr(data, "collect") else ""
     raise DataError(f"{type(data).__name__} is neither a path nor a frame{lazy}")
 

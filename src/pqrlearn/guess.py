@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pqrlearn.errors import DataError, HyperError
+from pqrlearn.errors import DataError, HyperError, SettingsConflict
 from pqrlearn.names import Texts
 from pqrlearn.quantities import numbers, times
 from pqrlearn.schema import Column, Schema, first_twice
@@ -66,6 +66,8 @@ class Choices:
             given = getattr(self, field.name)
             if isinstance(given, str) and field.default == ():
                 object.__setattr__(self, field.name, tuple(given.split(",")))
+            if field.name in ("label", "weight") and not isinstance(given, str | None):
+                raise HyperError(f"{field.name}={given!r} must be the name of a column, a text")
         if self.positive is not None and self.label is None:
             raise HyperError("positive needs a label")
 
@@ -139,10 +141,8 @@ def guess(
             column, notes[name] = (
                 looked.as_chosen(*kinds[name], choices) if name in kinds else looked.guess()
             )
-        except DataError as error:
-            located = DataError(f"column {name!r}: {error}")
-            located.case = error.case
-            raise located from None
+        except (DataError, HyperError) as error:
+            raise error.located(f"column {name!r}") from None
         columns.append(column)
     return Schema(
         tuple(columns),
@@ -164,9 +164,9 @@ def loss_of(schema: Schema, sample: Any) -> str:
     if values <= {0, 1} or values <= {-1, 1}:
         return "logistic"
     if len(values) == 2:
-        raise DataError(
+        raise SettingsConflict(
             f"label {label.name!r} is {' or '.join(f'{v:g}' for v in sorted(values))}: "
-            "say which is positive, or that the loss is squared"
+            "say which of them is {positive}, or {loss} squared for ratings"
         )
     return "squared"
 
@@ -343,12 +343,12 @@ class _Look:
             _, bad = numbers(self._array, self._nulls)
             if bad is None or bad.mean() < 0.5:  # a few bad rows do not make it text
                 return Column(self._name, "label"), "a number"
-            error = DataError(f"the label is {_several(values)}: say which is positive")
+            error = HyperError(f"the label is {_several(values)}: say which is positive")
             error.case = ("text label",)
             raise error
         others = [value for value in values if value != positive]
         if len(others) == len(values):
-            raise DataError(f"no label is {positive!r} in the rows looked at: {_several(values)}")
+            raise HyperError(f"no label is {positive!r} in the rows looked at: {_several(values)}")
         if len(others) > 1:
             raise DataError(
                 f"a label has two values, this one more: {_several(values)}; a schema with "

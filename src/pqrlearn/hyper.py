@@ -74,12 +74,21 @@ def check_radius(radius: float | None) -> float:
     return math.inf if radius is None else check_rate("radius", radius, above=0)
 
 
-def check_whole(name: str, value: object, *, least: int, most: int | None = None) -> int:
+def check_whole(
+    name: str, value: object, *, least: int, most: int | None = None, of: str = ""
+) -> int:
     good = isinstance(value, int) and not isinstance(value, bool) and value >= least
     if not good or (most is not None and value > most):  # type: ignore[operator]
         bound = f"from {least} to {most}" if most is not None else f">= {least}"
-        raise HyperError(f"{name}={value!r} must be a whole number {bound}")
+        raise HyperError(f"{name}={value!r} must be a whole number {of}{bound}")
     return value  # type: ignore[return-value]
+
+
+def check_memory(memory: int | None) -> int | None:
+    """What Auto may use, in bytes; None is as much as it needs."""
+    if memory is not None:
+        check_whole("memory", memory, least=10**6, most=2**60, of="of bytes ")
+    return memory
 
 
 def check_tiers(tiers: object) -> tuple[tuple[int, int], ...]:

@@ -48,6 +48,12 @@ class Pass:
     bad_rows: int = 0
     replaced: int = 0
 
+    def __repr__(self) -> str:
+        """Short: what a person looks for first."""
+        auc = [f"auc={self.figures['auc']:.5f}"] if self.measures.ranks else []
+        shown = [f"rows={self.rows:,}", f"{self.measures.key}={self.loss:.5f}", *auc]
+        return f"Pass({', '.join([*shown, f'seconds={self.seconds:.2f}'])})"
+
     @property
     def loss(self) -> float:
         """The main figure: LogLoss, RMSE or deviance.

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from pqrlearn.errors import DataError, HyperError
+from pqrlearn.errors import DataError, HyperError, SettingsConflict
 from pqrlearn.files import atomic_path
 
 KINDS: Final = {
@@ -236,7 +236,9 @@ class Schema:
         _check_whole("hash_bits", self.hash_bits, 1, 32)
         _check_whole("max_features", self.max_features, 1, 2**32)
         if self.hash_bits is not None and self.max_features is not None:
-            raise HyperError("hash_bits and max_features exclude each other: hashes have no names")
+            raise SettingsConflict(
+                "{hash_bits} and {max_features} exclude each other: hashes have no names"
+            )
 
     def __repr__(self) -> str:
         shown = [f"{column.name}: {column.kind}" for column in self.columns[:_SHOWN_COLUMNS]]
@@ -368,12 +370,12 @@ class Schema:
 
         >>> Schema.read("nowhere.toml")
         Traceback (most recent call last):
-        pqrlearn.errors.DataError: nowhere.toml: cannot be read: No such file or directory
+        pqrlearn.errors.HyperError: schema nowhere.toml: No such file or directory
         """
         try:
             return Schema.from_toml(Path(path).read_text("utf-8"))
         except OSError as error:
-            raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+            raise HyperError(f"schema {path}: {error.strerror or error}") from None
         except (HyperError, UnicodeDecodeError) as error:
             raise DataError(f"{path}: {error}") from None
 

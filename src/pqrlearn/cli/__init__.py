@@ -11,13 +11,14 @@ import io
 import os
 import re
 import sys
+from collections.abc import Container
 from importlib import import_module
 
 import click
 
 from pqrlearn.cli.renamed import renewed
 from pqrlearn.cli.text import printable
-from pqrlearn.errors import PqrError, SettingsConflict
+from pqrlearn.errors import HyperError, PqrError, SettingsConflict
 
 COMMANDS = {
     "schema": "Say what the columns of a table are, in a file to edit.",
@@ -49,6 +50,7 @@ WAYS_OUT = {
 }
 """What a command advises about an error of the library, by its `case`."""
 _OPTION = re.compile(r"\{(\w+)\}")  # in the template of a SettingsConflict
+_SETTING = re.compile(r"^(\w+)(?==)")  # that an error begins with, as in memory=10
 _OPTIONS = {
     "bad row": "on_bad_row",
     "unfit label": "loss",
@@ -174,8 +176,10 @@ def _with_advice(error: PqrError) -> str:
     case, *of = error.case or ("",)
     command = pqr.called if isinstance(pqr, _Commands) else None
     if isinstance(error, SettingsConflict):
-        return _OPTION.sub(lambda name: "--" + name[1].replace("_", "-"), error.template)
+        return _OPTION.sub(lambda name: _option(name[1], {name[1]}), error.template)
     options = {option.name for option in command.params} if command else set()
+    if isinstance(error, HyperError):
+        error.args = (_SETTING.sub(lambda name: _option(name[1], options), str(error)),)
     if case == "unfit label" and "loss" not in options:
         case = "bad row"  # the loss is the model's
     if case not in WAYS_OUT or _OPTIONS.get(case, "") not in {"", *options}:
@@ -183,6 +187,11 @@ def _with_advice(error: PqrError) -> str:
     if case == "bad row" and ";" in str(error):
         return str(error)
     return f"{error}; {WAYS_OUT[case].format(*of)}"
+
+
+def _option(setting: str, options: Container[str | None]) -> str:
+    """A setting by the name of its option, where there is one."""
+    return "--" + setting.replace("_", "-") if setting in options else setting
 
 
 def _fail(message: str, code: int, debug: bool) -> None:

@@ -89,7 +89,10 @@ def _options_in(path: str, context: click.Context) -> dict[str, Any]:
         raise click.UsageError(f"{path}: cannot be read: {error.strerror}", context) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise click.UsageError(f"{path}: not TOML: {error}", context) from None
-    found = found.get(str(context.info_name), found)
+    root = context.find_root().command
+    commands = root.list_commands(context) if isinstance(root, click.Group) else []
+    plain = {name: value for name, value in found.items() if name not in commands}
+    found = found.get(str(context.info_name), plain)
     known = {
         name.lstrip("-").replace("-", "_"): param
         for param in context.command.params

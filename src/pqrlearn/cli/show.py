@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from typing import IO, Any, Literal
@@ -110,7 +111,9 @@ def figure_cells(result: Pass) -> list[tuple[str, str]]:
     key, title = measures.key, measures.title
     cells = [(title, f"{figures[key]:.5f}")]
     if measures.ranks:
-        cells.append(("AUC", f"{figures['auc']:.5f} ± {figures['auc_error']:.0e}"))
+        both = not math.isnan(figures["auc"])
+        auc = f"{figures['auc']:.5f} ± {figures['auc_error']:.0e}" if both else "needs both labels"
+        cells.append(("AUC", auc))
     return [
         *cells,
         (f"best constant's {title}", f"{figures[f'constant_{key}']:.5f}"),

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError
-from pqrlearn.hyper import check_whole
+from pqrlearn.hyper import check_memory, check_whole
 from pqrlearn.learners.auto_state import Scalars, Slots, check_slots, weights
 from pqrlearn.learners.collapsed import collapsed_explainer
 from pqrlearn.learners.native import NativeLearner
@@ -34,8 +34,6 @@ PAIR_BYTES: Final = 128
 """What a pair takes at most, with its place in the table."""
 FEATURE_BYTES: Final = 80
 """What a feature takes: a slot of 64 bytes, a count, and some room in the tables."""
-LEAST_MEMORY: Final = 10**6
-MOST_MEMORY: Final = 2**60
 
 _NO_FEATURES = np.zeros(0, np.uint32)
 
@@ -76,8 +74,8 @@ class Auto(NativeLearner):
                 "use PQR or LR"
             )
         features, pairs = 1 << 32, PAIRS
+        memory = check_memory(memory)
         if memory is not None:
-            check_whole("memory", memory, least=LEAST_MEMORY, most=MOST_MEMORY)
             pairs = min(PAIRS, memory // 2 // PAIR_BYTES)
             features = (memory - pairs * PAIR_BYTES) // FEATURE_BYTES
         self.memory = memory

@@ -59,6 +59,7 @@ def check_settings(kind: str, settings: Settings) -> dict[str, Any]:
     rest: dict[str, Any] = {**settings}
     arguments = _take(rest, _OWN[kind])
     hyper.check_interaction_scale(arguments.get("interaction_scale"))
+    hyper.check_memory(arguments.get("memory"))
     if kind in _SPECTRAL:
         arguments["ball"] = hyper.NuclearBall(**_take(rest, _BALL))
     if optimizers(kind):

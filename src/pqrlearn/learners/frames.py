@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +33,22 @@ def fresh_names(learner: Learner) -> Names:
 def learn_frame(learner: Learner, X: Any, y: Any, weights: Any) -> FloatArray:
     """Margins before each row was learned. A learner without a schema guesses one first."""
     frame = Frame(X)
+    labels = _targets(learner, frame, y, weights)
     if learner.schema is None:
         learner.schema = guess(frame.sample(), Choices())
-    labels = _targets(learner, frame, y, weights)
+        _warn_if_feature(learner.schema, getattr(y, "name", None))
     return _joined(learner.learn_margins, _labelled(learner, learner.schema, frame, labels))
+
+
+def _warn_if_feature(schema: Schema, label: Any) -> None:
+    """A column that is also given as labels predicts them perfectly, and nothing else."""
+    if any(column.name == label for column in schema.columns if column.kind != "ignored"):
+        warnings.warn(
+            f"the labels are called {label!r}, and so is a column of the table, which counts as a "
+            f"feature: leave it out of the table",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _targets(learner: Learner, frame: Frame, y: Any, weights: Any) -> tuple[Any, Any] | None:
@@ -114,7 +127,8 @@ def unlabelled(learner: Learner, X: Any) -> Iterator[tuple[int, Batch]]:
 def known_schema(learner: Learner) -> Schema:
     if learner.schema is None:
         raise HyperError(
-            "the model has no schema to read a table by: learn from a table, or set model.schema"
+            "the model does not know the columns of a table yet: train(table, label=…) and "
+            "learn_many(table, labels) find out, and model.schema can be set"
         )
     return learner.schema
 

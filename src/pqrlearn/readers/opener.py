@@ -293,10 +293,8 @@ def _guess(tables: list[TableReader], choices: Choices, known: Schema | None) ->
         raise _no_label(f"{first.name}: which column is the label? There are {names}")
     try:
         schema = guess(sample, choices, typed=first.typed, header=first.header, known=known)
-    except DataError as error:
-        located = DataError(f"{first.name}: {error}")
-        located.case = error.case
-        raise located from None
+    except (DataError, HyperError) as error:
+        raise error.located(first.name) from None
     if known is None:
         schema = _with_partitions(schema, tables, {*choices.kinds(sample.schema.names)})
     for reader in tables:
@@ -315,7 +313,7 @@ def _with_partitions(schema: Schema, tables: list[TableReader], given: set[str])
     return replace(schema, columns=columns, notes={**schema.notes, **notes})
 
 
-def _no_label(message: str) -> DataError:
-    error = DataError(message)
+def _no_label(message: str) -> HyperError:
+    error = HyperError(message)
     error.case = ("no label",)
     return error

@@ -19,6 +19,15 @@ CHECKPOINT_ROWS: Final = 1_000_000
 """Default number of rows from one checkpoint to the next."""
 
 
+def check_passes(passes: int, kind: str) -> None:
+    """Auto learns a row once."""
+    if passes > 1 and kind == Auto.kind:
+        raise SettingsConflict(
+            "{passes} needs another {model}, such as pqr or lr: auto takes every row as new "
+            "evidence, and rows seen twice make it overconfident"
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """What to learn from, which model, and where to save it.
@@ -82,6 +91,7 @@ class TrainConfig:
 
     def _check_model(self) -> None:
         check_settings(self.kind, self.settings)
+        check_passes(self.passes or 1, self.kind)
         if self.kind == Auto.kind and self.new_loss == "poisson":
             raise SettingsConflict(
                 "{loss} poisson needs another {model}, such as pqr or lr: auto has no bound there"

@@ -84,7 +84,8 @@ def _check_repeated(choices: Choices, schema: Schema) -> None:
     }
     for name, value in known.items():
         if name in choices.given and getattr(choices, name) != value:
-            raise SettingsConflict(f"{{{name}}} contradicts {{resume}}: the model has {value!r}")
+            has = "none" if value is None else repr(value)
+            raise SettingsConflict(f"{{{name}}} contradicts {{resume}}: the model has {has}")
 
 
 def new_learner(

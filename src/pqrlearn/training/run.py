@@ -11,7 +11,7 @@ from tempfile import gettempdir
 from pqrlearn.checkpoint import Progress, cut, skip
 from pqrlearn.errors import RefusedRow, RowError, SettingsConflict
 from pqrlearn.files import temporary_folder
-from pqrlearn.learners import Auto, Learner
+from pqrlearn.learners import Learner
 from pqrlearn.metrics import Metrics
 from pqrlearn.progressive import Loop, OnBatch, Pass, evaluate
 from pqrlearn.readers import AnyPath, Inputs
@@ -19,7 +19,7 @@ from pqrlearn.rows import Batch
 from pqrlearn.schema import Schema
 from pqrlearn.separation import Separation
 from pqrlearn.training.bad_rows import BadRows
-from pqrlearn.training.config import TrainConfig
+from pqrlearn.training.config import TrainConfig, check_passes
 from pqrlearn.training.holdout import HoldOut
 from pqrlearn.training.model import Counted, new_learner, open_inputs, resumed_learner
 
@@ -123,11 +123,7 @@ def _start(config: TrainConfig, inputs: Inputs, resumed: Learner | None) -> Prog
             raise SettingsConflict(f"the checkpoint is of a run with {start.passes} passes")
     if start.passes > 1 and "-" in inputs.paths:
         raise SettingsConflict("{passes} needs files that can be read again, not - (stdin)")
-    if start.passes > 1 and (resumed.kind if resumed else config.kind) == Auto.kind:
-        raise SettingsConflict(
-            "{passes} needs another {model}, such as pqr or lr: auto takes every row as new "
-            "evidence, and rows seen twice make it overconfident"
-        )
+    check_passes(start.passes, resumed.kind if resumed else config.kind)
     return start
 
 
