@@ -8,7 +8,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard csrc/*.* csrc/bind/*)
 # An editable install knows the files it found: a new or a missing one means installing again.
-STAMP := $(VENV)/.installed-$(firstword $(shell find src -name '*.py' | sort | cksum))
+FILES := $(firstword $(shell find src -name '*.py' | sort | cksum))
+STAMP := $(VENV)/.installed-$(FILES)
+# Without the tools of developers, which are most of what is downloaded: enough for the demo.
+PLAIN := $(VENV)/.plain-$(FILES)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: setup check test test-long demo bench bench-kdd cost profile accuracy paper fuzz asan tsan attack clean
 
@@ -19,14 +23,21 @@ $(BIN)/python:
 
 # Build tools go into the environment first, so that rebuilding after a change in csrc/ is quick.
 $(VENV)/.tools: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		"scikit-build-core>=1,<2" "nanobind>=3,<4" "cmake>=3.26" "ninja>=1.11"
-	touch $@
+	@echo "installing the build tools into $(VENV)"
+	@$(INSTALL) "scikit-build-core>=1,<2" "nanobind>=3,<4" "cmake>=3.26" "ninja>=1.11"
+	@touch $@
+
+EDITABLE := --no-build-isolation --config-settings=cmake.define.PQR_WERROR=ON --editable
 
 $(STAMP): $(NATIVE) | $(VENV)/.tools
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
-		--config-settings=cmake.define.PQR_WERROR=ON --editable ".[dev]"
-	touch $@
+	@echo "compiling the core and installing pqrlearn with all that tests need: some minutes"
+	@$(INSTALL) $(EDITABLE) ".[dev]"
+	@touch $@
+
+$(PLAIN): $(NATIVE) | $(VENV)/.tools
+	@echo "compiling the core and installing pqrlearn with NumPy, SciPy and pyarrow: a minute or two"
+	@$(INSTALL) $(EDITABLE) .
+	@touch $@
 
 check: setup
 	$(BIN)/ruff check .
@@ -41,7 +52,7 @@ test: setup
 test-long: setup
 	$(BIN)/python -m pytest -n 2 -m long
 
-demo: setup
+demo: $(if $(wildcard $(STAMP)),$(STAMP),$(PLAIN))
 	$(BIN)/pqr demo
 
 # The peers live in an environment of their own. Options go into BENCH: make bench BENCH="--repeats 9"
