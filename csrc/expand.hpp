@@ -19,6 +19,7 @@ namespace pqr {
 struct ExpandRule {
   bool all_high;            // QR: there are squares, and nothing is low
   float interaction_scale;  // the factor; 0 leaves interactions as they are
+  std::size_t max_pairs;    // of a row: one with more is refused
 };
 
 // A row shortly before its turn: its split, then its coordinates in their one order. Linear ones
@@ -28,6 +29,7 @@ class Planned : public Split {
  public:
   Row row{};
   Coordinates coordinates;
+  bool refused = false;
 
   // How many interactions there are.
   std::size_t interactions() const { return high * (high + 1) / 2; }
@@ -49,8 +51,11 @@ class Planned : public Split {
   }
 
   // Lists numbers and values of all coordinates. The number of a linear one is its feature, or
-  // `nothing` for features beyond; `first` is added to the numbers that pairs.hpp gives.
+  // `nothing` for features beyond; `first` is added to the numbers that pairs.hpp gives. A row with
+  // too many pairs is refused, and has none.
   PQR_ALWAYS_INLINE void list(const ExpandRule& rule, std::uint32_t nothing, std::uint32_t first) {
+    refused = interactions() - high > rule.max_pairs;
+    if (refused) take({nullptr, nullptr, 0}, {});
     Coordinates& c = coordinates;
     c.resize(row.size + interactions());
     std::uint32_t* const numbers = c.numbers.data();

@@ -54,7 +54,7 @@ class Frozen {
         Planned& next = planned[(r + 1) % 2];
         plan(batch, r + 1, next);
         margins[r] = bias_ + sum(planned[r % 2], next);
-        if (!std::isfinite(margins[r])) return r;
+        if (planned[r % 2].refused || !std::isfinite(margins[r])) return r;
       }
       return batch.size;
     });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -190,6 +191,7 @@ PQR_ALWAYS_INLINE inline std::size_t Model::each_row(std::size_t plan_ahead, con
 template <std::size_t width, class Optimizer>
 PQR_ALWAYS_INLINE inline double Model::margin_row(const Optimizer& chosen, Planned& planned,
                                                   Upcoming upcoming) const {
+  if (planned.refused) return std::numeric_limits<double>::quiet_NaN();
   locate(*this, planned);
   return weigh<false, width>(chosen, planned, upcoming, nullptr);
 }
@@ -203,7 +205,8 @@ void Model::append_new_features(Planned& planned) {
   list(planned);
 }
 
-// False, and nothing is learned, when the row would leave the range of a float.
+// False, and nothing is learned, when the row would leave the range of a float or has too many
+// pairs.
 template <std::size_t width, class Optimizer, class Next>
 PQR_ALWAYS_INLINE inline bool Model::learn_row(Optimizer& chosen, Planned& planned, double label,
                                                float weight, double& margin, Next next) {
@@ -229,7 +232,7 @@ PQR_ALWAYS_INLINE inline bool Model::learn_row(Optimizer& chosen, Planned& plann
   if (!has_new_features) margin = found;
   const double slope = pqr::slope(settings_.loss, margin, label) * weight;
   if (plans_late) next();
-  const bool learns = has_small_gradients(planned.coordinates, slope);
+  const bool learns = !planned.refused && has_small_gradients(planned.coordinates, slope);
   if (learns) {
     step<width>(chosen, planned, upcoming.rest(), slope);
   } else if (has_new_features) {
@@ -266,9 +269,19 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
   });
 }
 
-void Model::find(const Rows& batch, std::size_t r, Planned& planned) const {
+bool Model::find(const Rows& batch, std::size_t r, Planned& planned) const {
   plan(batch, r, planned);
   locate(*this, planned);
+  return !planned.refused;
+}
+
+std::size_t Model::pairs_in(const Row& row, bool learns) const {
+  std::size_t high = 0;
+  for (std::size_t i = 0; i < row.size; ++i) {
+    const bool rises = learns && settings_.expand.all_high;
+    high += rises || separation_->rank(row.indices[i]) != Separation::low;
+  }
+  return high * (high - 1) / 2;
 }
 
 double Model::bias_weight() const {

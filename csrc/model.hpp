@@ -41,13 +41,18 @@ class Model {
         std::shared_ptr<const Separation> separation);
 
   // Predicts each row, then learns it. Stops before a row that would leave the
-  // range of a float; returns how many rows it has learned.
+  // range of a float or has too many pairs; returns how many rows it has learned.
   std::size_t learn(const Rows& batch, double* margins);
-  // Returns how many rows have a finite margin, from the first one on.
+  // Returns how many rows, from the first one on, have a finite margin and not too many pairs.
   std::size_t margin(const Rows& batch, double* margins) const;
   // Lists the coordinates of row r, and finds their slots: whose weights, but for the bias, make up
-  // its margin.
-  void find(const Rows& batch, std::size_t r, Planned& planned) const;
+  // its margin. False if it has too many pairs.
+  bool find(const Rows& batch, std::size_t r, Planned& planned) const;
+
+  // How many pairs a row has, in prediction or in learning, and how many it may have.
+  std::size_t pairs_in(const Row& row, bool learns) const;
+  std::size_t max_pairs() const { return settings_.expand.max_pairs; }
+  void set_max_pairs(std::size_t pairs) { settings_.expand.max_pairs = pairs; }
 
   // About how many weights it takes to predict a batch, and a copy of all weights if predicting so
   // many pays for it.

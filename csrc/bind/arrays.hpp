@@ -52,9 +52,6 @@ inline std::string in_row(std::size_t row, const std::string& message) {
   return "row " + std::to_string(row) + ": " + message;
 }
 
-inline constexpr const char* too_large =
-    "its values are too large for 32-bit floats, or its label or weight is; scale them down";
-
 inline std::string shown(double value) { return nb::repr(nb::float_(value)).c_str(); }
 
 }  // namespace pqr::bind

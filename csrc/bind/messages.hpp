@@ -3,8 +3,11 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
 
+#include "../model.hpp"
 #include "../parse.hpp"
+#include "../row.hpp"
 
 namespace pqr::bind {
 
@@ -33,5 +36,22 @@ inline constexpr std::array bad_messages{
     "the line is longer than 64 MiB",
 };
 static_assert(bad_messages.size() == static_cast<std::size_t>(Bad::line_too_long) + 1);
+
+inline constexpr const char* too_large =
+    "its values are too large for 32-bit floats, or its label or weight is; scale them down";
+
+// Why a model refuses a row, in prediction or in learning.
+template <class Core>
+std::string why_refused(const Core&, const Row&, bool) {
+  return too_large;
+}
+inline std::string why_refused(const Model& model, const Row& row, bool learns) {
+  const std::size_t pairs = model.pairs_in(row, learns);
+  if (pairs <= model.max_pairs()) return too_large;
+  return "its high features make " + std::to_string(pairs) +
+         " pairs, more than max_pairs_per_row=" + std::to_string(model.max_pairs()) +
+         "; raise that, at up to 80 bytes of memory a pair, or take a model with fewer high "
+         "features";
+}
 
 }  // namespace pqr::bind

@@ -28,6 +28,7 @@
 #include "digest.hpp"
 #include "embedded.hpp"
 #include "messages.hpp"
+#include "model.hpp"
 #include "named.hpp"
 #include "numbering.hpp"
 #include "reader.hpp"
@@ -83,6 +84,8 @@ nb::class_<Learner> learner(nb::module_& m, const char* name) {
            "values"_a.noconvert())
       .def("predict", &Learner::predict, "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert())
+      .def("why_refused", &Learner::why_refused, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "values"_a.noconvert(), "learns"_a)
       .def("learn_dict", &Learner::learn_dict, "x"_a, "label"_a, "weight"_a)
       .def("margin_dict", &Learner::margin_dict, "x"_a)
       .def("predict_dict", &Learner::predict_dict, "x"_a)
@@ -200,10 +203,10 @@ NB_MODULE(_core, m) {
            "values"_a.noconvert());
 
   learner<NamedModel>(m, "Model")
-      .def(nb::init<const SharedSeparation&, const std::string&, bool, bool, float,
+      .def(nb::init<const SharedSeparation&, const std::string&, bool, bool, float, std::size_t,
                     const std::string&, const Rates&, bool>(),
-           "separation"_a, "loss"_a, "bias"_a, "all_high"_a, "interaction_scale"_a, "optimizer"_a,
-           "rates"_a, "shares_pairs"_a = false)
+           "separation"_a, "loss"_a, "bias"_a, "all_high"_a, "interaction_scale"_a, "max_pairs"_a,
+           "optimizer"_a, "rates"_a, "shares_pairs"_a = false)
       .def("learn_split", &NamedModel::learn_split, "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert(), "splits"_a,
            "first"_a)
@@ -219,6 +222,7 @@ NB_MODULE(_core, m) {
       .def("slots", &NamedModel::slots, "block"_a, "weights"_a.noconvert(), "n"_a.noconvert())
       .def_prop_rw("bias", &NamedModel::bias, &NamedModel::set_bias)
       .def_prop_ro("bias_weight", &NamedModel::bias_weight)
+      .def_prop_rw("max_pairs", &NamedModel::max_pairs, &NamedModel::set_max_pairs)
       .def("nonzeros", &NamedModel::nonzeros, "block"_a)
       .def_prop_rw("scalars", &NamedModel::scalars, &NamedModel::set_scalars)
       .def("high", &NamedModel::high);

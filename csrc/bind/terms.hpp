@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "../model.hpp"
+#include "arrays.hpp"
+#include "messages.hpp"
 
 namespace pqr::bind {
 
@@ -29,7 +31,9 @@ inline RowTerms terms_of(const Model& model, const Rows& batch) {
   Planned planned;
   std::vector<float> slots;
   for (std::size_t r = 0; r < batch.size; ++r) {
-    model.find(batch, r, planned);
+    if (!model.find(batch, r, planned)) {
+      refuse(in_row(r, why_refused(model, batch[r], false)));
+    }
     const Coordinates& c = planned.coordinates;
     found.values.insert(found.values.end(), c.x.data(), c.x.data() + c.size());
     c.with_slots([&](auto at) {

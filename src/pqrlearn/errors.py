@@ -5,7 +5,7 @@ PqrError                    1
 │   └── SettingsConflict    2   settings that cannot be used together
 ├── DataError               3   input that cannot be used: an empty file, a broken archive
 │   └── RowError            3   one row of it, with file, line and byte where they are known
-│       └── RefusedRow      3   a valid row whose values are too large for the model
+│       └── RefusedRow      3   a valid row with too large values or too many pairs for the model
 ├── MissingExtra            1   an optional dependency that is not installed
 └── ModelFileError          4   a file that cannot be used as a model or separation
     ├── NotAModel               not written by pqrlearn

@@ -23,6 +23,10 @@ SCHEDULES: Final[tuple[Schedule, ...]] = ("fixed", "sqrt")
 
 MAX_ORDER: Final = 2**32 - 2
 
+MAX_PAIRS_PER_ROW: Final = 1 << 22
+"""Default bound on the pairs of a row: those of 2,896 high features. A pair takes 40 bytes while
+its row is learned, and up to 80 where the rows around it are as long: 320 MB in all."""
+
 ORDERS: Final = (0, 1, 4, 16)
 """Orders of a mixture, in units of the default order ⌈√d⌉: no high features, the paper's
 suggestion, and more. The loss changes slowly with the order, so steps of 4 are fine enough. Mixing
@@ -67,6 +71,10 @@ def check_rate(name: str, value: object, *, above: float | None = None) -> float
 def check_interaction_scale(factor: float | None) -> float | None:
     """None means no scaling; f multiplies the interactions of a row by f / √(their number)."""
     return None if factor is None else check_rate("interaction_scale", factor, above=0)
+
+
+def check_max_pairs(pairs: object) -> int:
+    return check_whole("max_pairs_per_row", pairs, least=1, most=2**63 - 1)
 
 
 def check_radius(radius: float | None) -> float:
@@ -407,5 +415,6 @@ class Settings(TypedDict, total=False):
     seed: int
     init: float
     interaction_scale: float | None
+    max_pairs_per_row: int
     bias: bool
     memory: int

@@ -136,8 +136,8 @@ int learn_and_read(Model& model, std::size_t size, bool all_high) {
 }  // namespace
 
 int main() {
-  const pqr::Settings some_high{pqr::Loss::logistic, true, {false, 1.0f}};
-  const pqr::Settings of_qr{pqr::Loss::logistic, true, {true, 1.0f}};
+  const pqr::Settings some_high{pqr::Loss::logistic, true, {false, 1.0f, 1 << 20}};
+  const pqr::Settings of_qr{pqr::Loss::logistic, true, {true, 1.0f, 1 << 20}};
   Model proximal(std::in_place, some_high, pqr::Ftrl({0.1, 1.0, 0.0, 0.0}), first_features());
   Model rescaled(std::in_place, some_high, pqr::Ogd({1.0, 0.0, 1e-3}), first_features());
   Model everything(std::in_place, of_qr, pqr::GeneralFtrl({0.01, 1.0}),

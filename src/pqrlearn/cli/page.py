@@ -17,7 +17,7 @@ HEADINGS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Model": (
         *("model", "loss", "order", "min_count", "separation", "sample_rows"),
-        *("interaction_scale", "bias", "names", "memory"),
+        *("interaction_scale", "max_pairs_per_row", "bias", "names", "memory"),
     ),
     "Run": (
         *("model_file", "output", "shown", "form", "id_column", "resume", "holdout", "passes"),

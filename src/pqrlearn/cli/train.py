@@ -53,6 +53,13 @@ from pqrlearn.training import train as run
     help="pqr, qr: multiply the interactions of a row by F/√(their number), or do not scale "
     f"them (the paper). Default: {hyper.INTERACTION_SCALE}.",
 )
+@click.option(
+    "--max-pairs-per-row",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="pqr, qr: a row with more pairs of high features is a bad row; a pair takes up to 80 "
+    f"bytes of memory. Default: {hyper.MAX_PAIRS_PER_ROW:,}.",
+)
 @click.option("--bias/--no-bias", default=None, help="Learn a constant term. Default: on.")
 @options.names
 @click.option(

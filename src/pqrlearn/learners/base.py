@@ -88,7 +88,8 @@ class Learner(Looking, ABC):
         """Like `learn_many`, but returns margins.
 
         Labels and weights are checked before the first row is learned. A row whose values are too
-        large raises RefusedRow after the rows before it have been learned. New names of the batch
+        large, or that has too many pairs, raises RefusedRow after the rows before it have been
+        learned. New names of the batch
         are added to the model's, including those of rows with weight 0, so that numbers are unique.
 
         >>> from pqrlearn import LR, Batch
@@ -109,6 +110,10 @@ class Learner(Looking, ABC):
     def _prepared(self, batch: Batch) -> Batch:
         """The same rows, prepared as far as possible without the model's state; thread-safe."""
         return batch
+
+    def _why_refused(self, row: Batch, *, learns: bool) -> str:
+        """Why it refuses the first row of a Batch."""
+        return _core.TOO_LARGE
 
     @abstractmethod
     def _batch_margins(self, batch: Batch) -> FloatArray:

@@ -27,9 +27,9 @@ LEARNERS: dict[str, type[Learner]] = {
 }
 _OWN: dict[str, tuple[str, ...]] = {
     "auto": ("memory",),
-    "pqr": ("interaction_scale", "bias"),
+    "pqr": ("interaction_scale", "max_pairs_per_row", "bias"),
     "lr": ("bias",),
-    "qr": ("interaction_scale", "bias"),
+    "qr": ("interaction_scale", "max_pairs_per_row", "bias"),
     "fm": ("rank", "seed", "init", "bias"),
     "difacto": ("tiers", "factor_eta", "factor_l2", "seed", "init", "bias"),
     "cfm": ("bias",),
@@ -60,6 +60,7 @@ def check_settings(kind: str, settings: Settings) -> dict[str, Any]:
     arguments = _take(rest, _OWN[kind])
     hyper.check_interaction_scale(arguments.get("interaction_scale"))
     hyper.check_memory(arguments.get("memory"))
+    hyper.check_max_pairs(arguments.get("max_pairs_per_row", hyper.MAX_PAIRS_PER_ROW))
     if kind in _SPECTRAL:
         arguments["ball"] = hyper.NuclearBall(**_take(rest, _BALL))
     if optimizers(kind):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError
-from pqrlearn.hyper import NuclearBall, check_whole
+from pqrlearn.hyper import MAX_PAIRS_PER_ROW, NuclearBall, check_whole
 from pqrlearn.learners.given import complete, located
 from pqrlearn.learners.numbered import NumberedLearner
 from pqrlearn.learners.spectral import Entries, IntArray, Spectrum
@@ -87,7 +88,16 @@ class SpectralLearner(NumberedLearner):
             done += len(part)
             if done < stop:
                 break
-        return complete(margins[:done], batch)
+        return complete(margins[:done], batch, partial(self._why_refused, learns=True))
+
+    def _why_refused(self, row: Batch, *, learns: bool) -> str:
+        pairs = _pairs_of(len(row.indices))
+        if not learns or pairs <= MAX_PAIRS_PER_ROW:
+            return super()._why_refused(row, learns=learns)
+        return (
+            f"its {len(row.indices)} features make {pairs} pairs, more than {MAX_PAIRS_PER_ROW}, "
+            f"the most that {self.kind} learns from a row; use auto, fm or difacto"
+        )
 
     def _learn_part(self, batch: Batch, start: int, stop: int) -> list[float]:
         """Learns rows up to the next step, then takes it if it is due; stops before a bad row."""
@@ -111,6 +121,8 @@ class SpectralLearner(NumberedLearner):
             if not slope * slope * most + self._spectrum.energy < LARGEST and weight > 0:
                 break
             if not math.isfinite(margin):
+                break
+            if weight > 0 and _pairs_of(len(features)) > MAX_PAIRS_PER_ROW:
                 break
             margins.append(margin)
             if weight > 0:
@@ -280,6 +292,10 @@ class SpectralLearner(NumberedLearner):
         if len(slopes):
             rows = Entries(indptr, positions.astype(np.int64), values.astype(np.float64))
             self._waiting, self._waiting_slopes = [rows], slopes.tolist()
+
+
+def _pairs_of(features: int) -> int:
+    return features * (features - 1) // 2
 
 
 def _listed(batch: Batch, row: int) -> tuple[list[int], list[float]]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError
 from pqrlearn.frames import is_frame
-from pqrlearn.hyper import Ftrl, check_whole
+from pqrlearn.hyper import MAX_PAIRS_PER_ROW, Ftrl, check_whole
 from pqrlearn.learners.auto import Auto
 from pqrlearn.learners.base import Learner
 from pqrlearn.learners.frames import labelled_batches
@@ -124,6 +124,7 @@ class Frozen(_Linear):
             "measured": self.measured,
             "rows": self._model.rows,
             "next_feature": self._model.next_feature,
+            **self._max_pairs_setting(),
         }
 
     def _tensors(self) -> modelfile.Tensors:
@@ -175,6 +176,7 @@ class Frozen(_Linear):
         model._model.next_feature = check_whole(
             "next_feature", settings["next_feature"], least=0, most=2**32
         )
+        model.max_pairs_per_row = settings.get("max_pairs_per_row", MAX_PAIRS_PER_ROW)
         model._model.names = names
         return model
 
@@ -234,6 +236,7 @@ def _collapsed(learner: Auto | LR | PQR | Frozen, keep: int | None, shares_pairs
     of = getattr(learner, "of", learner.kind)
     frozen = Frozen(of, learner.loss, high, scale, shares_pairs)
     frozen._fill(float(learner.weights("bias")[1][0]), blocks)
+    frozen.max_pairs_per_row = getattr(learner, "max_pairs_per_row", MAX_PAIRS_PER_ROW)
     frozen.keep = keep
     seen, counts = learner._seen()
     used = np.union1d(blocks["linear"][0], high)

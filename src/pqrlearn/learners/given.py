@@ -50,15 +50,18 @@ def without_row(error: ValueError) -> str:
     return str(error).removeprefix("row 0: ")
 
 
-def complete(margins: FloatArray, batch: Batch) -> FloatArray:
+def complete(
+    margins: FloatArray, batch: Batch, why: Callable[[Batch], str] = lambda row: _core.TOO_LARGE
+) -> FloatArray:
+    """The margins, if there is one for each row; otherwise the error of the first row without."""
     if len(margins) == len(batch):
         return margins
     row = len(margins)
     line = None if batch.lines is None else int(batch.lines[row])
     head = "" if batch.lines is not None else f"row {row}: "
     at = {"path": batch.source, "line": line, "byte": None if line is None else 1}
-    error = RefusedRow(head + _core.TOO_LARGE, **at)  # type: ignore[arg-type]
     alone = batch.part(row, row + 1).take(np.array([0]))  # a copy: a part keeps the batch alive
+    error = RefusedRow(head + why(alone), **at)  # type: ignore[arg-type]
     error.row, error.alone, error.margins = row, alone, margins
     raise error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -71,7 +72,7 @@ class Mixture(NumberedLearner):
             done += len(mixed[-1])
             if len(mixed[-1]) < len(part):
                 break
-        return complete(np.concatenate(mixed), batch)
+        return complete(np.concatenate(mixed), batch, partial(self._why_refused, learns=True))
 
     def _learn_part(self, batch: Batch) -> FloatArray:
         """Margins of the rows before one that all learners refuse.
@@ -100,7 +101,10 @@ class Mixture(NumberedLearner):
             found = [_each_row(learner._batch_margins, batch) for learner in self.learners]
             margins = np.stack(found)
             mixed = self._bayes.mixed(margins[:, : _predicted(margins)])
-        return complete(mixed, batch)
+        return complete(mixed, batch, partial(self._why_refused, learns=False))
+
+    def _why_refused(self, row: Batch, *, learns: bool) -> str:
+        return self.learners[0]._why_refused(row, learns=learns)
 
     # -- inspecting -------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from pqrlearn import _core
@@ -67,7 +68,7 @@ class NativeLearner(Learner):
 
     def _batch_margins(self, batch: Batch) -> FloatArray:
         margins = self._model.margin(batch.indptr, batch.indices, batch.values)
-        return complete(margins, batch)
+        return complete(margins, batch, partial(self._why_refused, learns=False))
 
     def _batch_predictions(self, batch: Batch) -> FloatArray:
         predictions: FloatArray = self._model.predict(batch.indptr, batch.indices, batch.values)
@@ -79,7 +80,12 @@ class NativeLearner(Learner):
             margins = self._learned(batch)
         except ValueError as error:
             raise located(error, batch) from None
-        return complete(margins, batch)
+        return complete(margins, batch, partial(self._why_refused, learns=True))
+
+    def _why_refused(self, row: Batch, *, learns: bool) -> str:
+        teaches = learns and bool(row.weights[0] > 0)
+        why: str = self._model.why_refused(row.indptr, row.indices, row.values, teaches)
+        return why
 
     def _learned(self, batch: Batch) -> FloatArray:
         margins: FloatArray = self._model.learn(

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 
-from pqrlearn.hyper import INIT, INTERACTION_SCALE, RANK, TIERS
+from pqrlearn.hyper import INIT, INTERACTION_SCALE, MAX_PAIRS_PER_ROW, RANK, TIERS
 from pqrlearn.learners.base import Learner
 from pqrlearn.learners.build import make
 from pqrlearn.separation import Separation
@@ -87,10 +87,14 @@ class LRParams(_LinearParams):
 
 @parameters
 class PQRParams(_LinearParams):
-    """`interaction_scale` is a factor of a row's interactions; None does not scale them."""
+    """`interaction_scale` is a factor of a row's interactions; None does not scale them.
+
+    A row with more than `max_pairs_per_row` pairs is refused.
+    """
 
     kind = "pqr"
     interaction_scale: float | None = setting(default=INTERACTION_SCALE)
+    max_pairs_per_row: int = setting(default=MAX_PAIRS_PER_ROW)
 
 
 @parameters

@@ -19,11 +19,13 @@ from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError
 from pqrlearn.hyper import (
     INTERACTION_SCALE,
+    MAX_PAIRS_PER_ROW,
     Ftrl,
     FtrlRates,
     LinearOptimizer,
     Optimizer,
     check_interaction_scale,
+    check_max_pairs,
     check_number,
     check_whole,
     optimizer_from,
@@ -67,10 +69,33 @@ class _Linear(NativeLearner):
             self.bias,
             self._all_high,
             self.interaction_scale or 0.0,
+            MAX_PAIRS_PER_ROW,
             optimizer.name,
             optimizer.rates(),
             self._shares_pairs,
         )
+
+    @property
+    def max_pairs_per_row(self) -> int:
+        """How many pairs of high features a row may have: one with more is refused.
+
+        A pair takes up to 80 bytes of memory while its row is learned or predicted.
+
+        >>> model = QR(max_pairs_per_row=1000)
+        >>> model.max_pairs_per_row *= 2
+        >>> model.max_pairs_per_row
+        2000
+        """
+        return self._model.max_pairs
+
+    @max_pairs_per_row.setter
+    def max_pairs_per_row(self, pairs: int) -> None:
+        self._model.max_pairs = check_max_pairs(pairs)
+
+    def _max_pairs_setting(self) -> dict[str, int]:
+        """As model files have it: only if it is not the default."""
+        pairs = self.max_pairs_per_row
+        return {} if pairs == MAX_PAIRS_PER_ROW else {"max_pairs_per_row": pairs}
 
     def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
         """The features of each coordinate of a block, and its weight.
@@ -164,6 +189,7 @@ class _Linear(NativeLearner):
             "bias": self.bias,
             "rows": self._model.rows,
             "next_feature": self._model.next_feature,
+            **self._max_pairs_setting(),
         }
 
     def _tensors(self) -> modelfile.Tensors:
@@ -216,6 +242,7 @@ class _Linear(NativeLearner):
         self._model.next_feature = check_whole(
             "next_feature", settings["next_feature"], least=last + 1, most=2**32
         )
+        self.max_pairs_per_row = settings.get("max_pairs_per_row", MAX_PAIRS_PER_ROW)
         self._model.names = names
         return self
 
@@ -291,9 +318,10 @@ class PQR(_Linear):
     """Projective quadratic regression: weights for pairs of frequent features.
 
     `separation` says which features are high. `interaction_scale=None` does not scale interactions
-    (the paper); a factor f multiplies those of a row by f / √(their number). `alpha`, `beta`, `l1`
-    and `l2` are the rates of FTRL-Proximal (see Ftrl), the default; another optimizer is given as
-    `optimizer`, with its rates.
+    (the paper); a factor f multiplies those of a row by f / √(their number). A row with more than
+    `max_pairs_per_row` pairs is refused. `alpha`, `beta`, `l1` and `l2` are the rates of
+    FTRL-Proximal (see Ftrl), the default; another optimizer is given as `optimizer`, with its
+    rates.
 
     >>> rows = [{"site": "a", "ad": "x"}, {"site": "b", "ad": "x"}, {"site": "a", "ad": "y"}]
     >>> model = PQR(Separation.top_k(rows, order=2), alpha=0.05)
@@ -315,6 +343,7 @@ class PQR(_Linear):
         optimizer: Optimizer | None = None,
         *,
         interaction_scale: float | None = INTERACTION_SCALE,
+        max_pairs_per_row: int = MAX_PAIRS_PER_ROW,
         bias: bool = True,
         **rates: Unpack[FtrlRates],
     ) -> None:
@@ -322,6 +351,7 @@ class PQR(_Linear):
             raise _no_separation(rates.get("order"))
         chosen = with_rates("PQR", optimizer, _DEFAULT, rates)
         self._set_up(separation, loss, chosen, interaction_scale, bias, separation.names.copy())
+        self.max_pairs_per_row = max_pairs_per_row
         self.schema = separation.schema
 
     def _set_up(
@@ -400,8 +430,9 @@ def _no_separation(order: object) -> HyperError:
 class QR(_Linear):
     """Full quadratic regression, for few features: a weight for every pair and every square.
 
-    Features are high as soon as they are learned; one never learned is ignored. `alpha`, `beta`,
-    `l1` and `l2` are the rates of FTRL-Proximal (see Ftrl), the default.
+    Features are high as soon as they are learned; one never learned is ignored. A row with more
+    than `max_pairs_per_row` pairs is refused. `alpha`, `beta`, `l1` and `l2` are the rates of
+    FTRL-Proximal (see Ftrl), the default.
 
     >>> model = QR("squared", alpha=0.5)
     >>> _ = model.learn_one({"width": 2.0, "height": 3.0}, 6)
@@ -419,12 +450,14 @@ class QR(_Linear):
         optimizer: Optimizer | None = None,
         *,
         interaction_scale: float | None = INTERACTION_SCALE,
+        max_pairs_per_row: int = MAX_PAIRS_PER_ROW,
         bias: bool = True,
         high: npt.NDArray[np.uint32] = _NOTHING_HIGH,
         **rates: Unpack[FtrlRates],
     ) -> None:
         chosen = with_rates("QR", optimizer, _DEFAULT, rates)
         super().__init__(_core.Separation(high), loss, chosen, interaction_scale, bias)
+        self.max_pairs_per_row = max_pairs_per_row
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"interaction_scale": self.interaction_scale}

@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from pqrlearn import _core
 from pqrlearn.errors import RowError
+from pqrlearn.hyper import MAX_PAIRS_PER_ROW
 from pqrlearn.learners import frames
+from pqrlearn.learners.given import located
 from pqrlearn.rows import Batch, FloatArray, plain_error
 
 if TYPE_CHECKING:
@@ -106,7 +108,10 @@ def linear_explainer(model: _core.Model, own: str) -> Explainer:
 
     def explain(batch: Batch) -> RowTerms:
         columns = batch.indptr, batch.indices, batch.values
-        indptr, kinds, features, values, weights = model.terms(*columns)
+        try:
+            indptr, kinds, features, values, weights = model.terms(*columns)
+        except ValueError as error:
+            raise located(error, batch) from None
         products = weights * values  # in single precision, as the core has them
         bias = model.bias_weight
         return RowTerms(bias, indptr, blocks[kinds], features, values, weights, products)
@@ -135,6 +140,11 @@ _NO_TERMS: Any = np.zeros(0, object), np.zeros((0, 2), np.uint32), np.zeros(0), 
 def _quadratic_row(learner: Learner, row: Batch) -> tuple[Any, Any, FloatArray, FloatArray]:
     features, x = row.indices, row.values.astype(np.float64)
     size = len(features)
+    if (pairs_in_row := size * (size - 1) // 2) > MAX_PAIRS_PER_ROW:
+        raise RowError(
+            f"a row of {size} features has {pairs_in_row} pairs; up to {MAX_PAIRS_PER_ROW} can be "
+            "explained"
+        )
     first, second = np.triu_indices(size, 1)
     singles, pairs = np.arange(size)[:, None], np.stack([first, second], axis=1)
 
