@@ -21,7 +21,7 @@ from pqrlearn.learners import LEARNERS
 from pqrlearn.loss import LOSSES
 from pqrlearn.readers import FORMATS
 
-MODULES = ["batch", "datasets", "explain", "metrics", "progressive", "readers", "tune"]
+MODULES = ["batch", "datasets", "explain", "metrics", "plots", "progressive", "readers", "tune"]
 PUBLIC = [
     "AdaGrad",
     "Auto",

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pqrlearn import batch, datasets, explain, metrics, progressive, readers, tune
+    from pqrlearn import batch, datasets, explain, metrics, plots, progressive, readers, tune
     from pqrlearn.comparison import Comparison, compare
     from pqrlearn.errors import PqrError
     from pqrlearn.hyper import AdaGrad, Ftrl, FtrlGeneral, NuclearBall, Ogd, Sgd
@@ -90,7 +90,7 @@ _HOMES = {
     "set_threads": "threads",
     "train": "training.oneline",
 }
-_MODULES = ("batch", "datasets", "explain", "metrics", "progressive", "readers", "tune")
+_MODULES = ("batch", "datasets", "explain", "metrics", "plots", "progressive", "readers", "tune")
 
 __all__ = [
     "CCFM",
@@ -131,6 +131,7 @@ __all__ = [
     "learn",
     "load",
     "metrics",
+    "plots",
     "progressive",
     "read",
     "readers",
