@@ -21,7 +21,7 @@ from pqrlearn.learners import LEARNERS
 from pqrlearn.loss import LOSSES
 from pqrlearn.readers import FORMATS
 
-MODULES = ["batch", "datasets", "explain", "metrics", "progressive", "readers", "tune"]
+MODULES = ["batch", "datasets", "explain", "metrics", "plots", "progressive", "readers", "tune"]
 PUBLIC = [
     "AdaGrad",
     "Auto",
@@ -29,6 +29,7 @@ PUBLIC = [
     "CCFM",
     "CFM",
     "Column",
+    "Comparison",
     "Counts",
     "DiFacto",
     "Explanation",
@@ -51,6 +52,7 @@ PUBLIC = [
     "Sgd",
     "State",
     "Term",
+    "compare",
     "evaluate",
     "from_bytes",
     "learn",

@@ -18,7 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pqrlearn import batch, datasets, explain, metrics, progressive, readers, tune
+    from pqrlearn import batch, datasets, explain, metrics, plots, progressive, readers, tune
+    from pqrlearn.comparison import Comparison, compare
     from pqrlearn.errors import PqrError
     from pqrlearn.hyper import AdaGrad, Ftrl, FtrlGeneral, NuclearBall, Ogd, Sgd
     from pqrlearn.learners import (
@@ -57,6 +58,7 @@ _HOMES = {
     "CCFM": "learners",
     "CFM": "learners",
     "Column": "schema",
+    "Comparison": "comparison",
     "Counts": "separation",
     "DiFacto": "learners",
     "Explanation": "learners",
@@ -79,6 +81,7 @@ _HOMES = {
     "Sgd": "hyper",
     "State": "learners",
     "Term": "learners",
+    "compare": "comparison",
     "evaluate": "progressive",
     "from_bytes": "learners",
     "learn": "progressive",
@@ -87,7 +90,7 @@ _HOMES = {
     "set_threads": "threads",
     "train": "training.oneline",
 }
-_MODULES = ("batch", "datasets", "explain", "metrics", "progressive", "readers", "tune")
+_MODULES = ("batch", "datasets", "explain", "metrics", "plots", "progressive", "readers", "tune")
 
 __all__ = [
     "CCFM",
@@ -100,6 +103,7 @@ __all__ = [
     "Auto",
     "Batch",
     "Column",
+    "Comparison",
     "Counts",
     "DiFacto",
     "Explanation",
@@ -119,6 +123,7 @@ __all__ = [
     "State",
     "Term",
     "batch",
+    "compare",
     "datasets",
     "evaluate",
     "explain",
@@ -126,6 +131,7 @@ __all__ = [
     "learn",
     "load",
     "metrics",
+    "plots",
     "progressive",
     "read",
     "readers",

@@ -26,6 +26,7 @@ COMMANDS = {
     "train": "Learn a model from files, one row at a time.",
     "predict": "Print one prediction per row.",
     "evaluate": "Measure a model on rows with labels.",
+    "compare": "Train several models on the same rows; say which wins.",
     "tune": "Find settings for a model on a validation part of the rows.",
     "inspect": "Show a model's settings, sizes and strongest weights.",
     "explain": "Show what the prediction of a row comes from.",

@@ -16,7 +16,7 @@ HEADINGS: Final[dict[str, tuple[str, ...]]] = {
         *("lists", "times", "nulls", "hash_bits", "max_features"),
     ),
     "Model": (
-        *("model", "loss", "order", "min_count", "separation", "sample_rows"),
+        *("model", "models", "loss", "order", "min_count", "separation", "sample_rows"),
         *("interaction_scale", "max_pairs_per_row", "bias", "names", "memory"),
     ),
     "Run": (

@@ -166,3 +166,15 @@ def mixture_cells(learner: Mixture) -> list[tuple[str, str]]:
 
 def megabytes(size: float) -> str:
     return f"{size / 1e6:,.0f} MB"
+
+
+def size(count: int) -> str:
+    """Bytes for people.
+
+    >>> size(900), size(12_345), size(3_456_789)
+    ('900 B', '12.3 kB', '3.5 MB')
+    """
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= factor:
+            return f"{count / factor:,.1f} {unit}"
+    return f"{count} B"

@@ -111,7 +111,7 @@ def train(files: tuple[str, ...], quiet: bool, as_json: bool, **rest: Any) -> No
     settings, reading = options.take_settings(rest), options.take_reading(rest)
     config = TrainConfig(inputs=files, settings=settings, reading=reading, **rest)
     try:
-        result = run(config, _Terminal(quiet=quiet or as_json))
+        result = run(config, Terminal(quiet=quiet or as_json))
     except PqrError as error:
         if config.resume is not None and error.case == ("unfit label",):
             error.case = ("bad row",)  # the loss is the model's
@@ -125,7 +125,7 @@ def train(files: tuple[str, ...], quiet: bool, as_json: bool, **rest: Any) -> No
         show.table("", ["", ""], [*cells, ("saved as", saved)], text_columns=2)
 
 
-class _Terminal(Monitor):
+class Terminal(Monitor):
     """Shows a run to people at a terminal."""
 
     def __init__(self, *, quiet: bool) -> None:
