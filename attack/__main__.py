@@ -51,6 +51,7 @@ def main() -> int:
     seed = SystemRandom().randrange(10**9) if given.seed is None else given.seed
     names = given.only or list(ATTACKS)
     scratch, start = Path(tempfile.mkdtemp(prefix="attack-")), time.monotonic()
+    print(f"seed {seed}, in {scratch}", file=sys.stderr, flush=True)  # also if it crashes
     counts = run(names, given.minutes, seed, scratch)
     failed = counts.pop("failed", 0)
     if failed:

@@ -492,6 +492,13 @@ def test_bad_lines_of_json_are_found(line: str, said: str, tmp_path: Path) -> No
     assert kept.getvalue().decode() == line + "\n"
 
 
+@pytest.mark.parametrize("text", ["null", "null\n", 'null{"y": 0', 'null\n{"y": 1, "a": "x"}\n'])
+def test_a_first_line_of_json_that_is_null_is_a_bad_row(text: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "t.jsonl", text)  # which crashes pyarrow
+    with pytest.raises(RowError, match=r"t\.jsonl:1: (expected an object|not JSON)"):
+        rows_of(path, Schema((Column("y", "label"), Column("a", "category"))))
+
+
 # Vowpal Wabbit text.
 
 

@@ -112,7 +112,10 @@ def _parsed(text: bytes) -> Any:
     import pyarrow as pa
     from pyarrow.json import ParseOptions, ReadOptions, read_json
 
-    options = ReadOptions(block_size=max(len(text), 1))
+    # pyarrow takes the line null for a row, and crashes if it is the first one.
+    if not text.startswith(b"{") or text.count(b"\n{") != text.rstrip(b"\n").count(b"\n"):
+        return None
+    options = ReadOptions(block_size=len(text))
     try:
         text.decode()
         table = read_json(pa.BufferReader(text), options)
