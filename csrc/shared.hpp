@@ -56,10 +56,14 @@ class Shared {
 
   // How to wait while the model is held. Python's way is to release the GIL around `wait`.
   static constexpr auto plainly = [](auto wait) { wait(); };
+  // Whether to stop before the next slice.
+  static constexpr auto never = [] { return false; };
 
-  template <class Waiting = decltype(plainly)>
-  std::size_t learn(const Rows& rows, double* margins, Waiting waiting = plainly) {
-    return in_slices(rows, margins, [&](const Rows& slice, double* out) {
+  // Returns how many rows it has learned: all, unless one is refused or it is told to stop.
+  template <class Waiting = decltype(plainly), class Stop = decltype(never)>
+  std::size_t learn(const Rows& rows, double* margins, Waiting waiting = plainly,
+                    Stop stop = never) {
+    return in_slices(rows, margins, stop, [&](const Rows& slice, double* out) {
       while (true) {
         const auto turn = this->turn(waiting);
         const auto lock = alone();
@@ -105,20 +109,25 @@ class Shared {
   }
 
   std::size_t margin(const Rows& rows, double* margins) const {
-    return margin(rows, margins, [](double*, std::size_t) {});
+    return margin(rows, margins, [](double*, std::size_t) {}, never);
   }
 
   // `then` is called with the margins of each part, on the thread that has computed them.
-  template <class Then>
-  std::size_t margin(const Rows& rows, double* margins, Then then) const {
+  template <class Then, class Stop>
+  std::size_t margin(const Rows& rows, double* margins, Then then, Stop stop) const {
     const auto copy = this->copy(rows);
-    return in_parts(rows.size, part_rows, [&](std::size_t first, std::size_t last) {
-      const Rows part = rows.part(first, last - first);
+    const auto margin_of = [&](const Rows& slice, double* out) {
+      if (copy) return copy->margin(slice, out);
+      const auto lock = among_readers();
+      return model_.margin(slice, out);
+    };
+    const auto part = [&](std::size_t first, std::size_t last) {
       double* const out = margins + first;
-      const std::size_t done = copy ? copy->margin(part, out) : margin_of(part, out);
+      const std::size_t done = in_slices(rows.part(first, last - first), out, stop, margin_of);
       then(out, done);
       return done;
-    });
+    };
+    return in_parts(rows.size, part_rows, part, stop);
   }
 
   // Anything else, with the model to oneself or among readers.
@@ -137,7 +146,8 @@ class Shared {
   const Model& while_it_changes() const { return model_; }
 
  private:
-  static constexpr std::size_t slice_rows = 1024;  // a millisecond: how long a reader may wait
+  // A slice takes a millisecond or a few: so long may a reader wait, and so late may work stop.
+  static constexpr std::size_t slice_rows = 1024, slice_pairs = 1 << 21;
 
   Model model_;
   mutable std::shared_mutex mutex_;
@@ -175,18 +185,21 @@ class Shared {
     predicted_ = 0;
   }
 
-  std::size_t margin_of(const Rows& rows, double* margins) const {
-    return in_slices(rows, margins, [&](const Rows& slice, double* out) {
-      const auto lock = among_readers();
-      return model_.margin(slice, out);
-    });
+  // How many rows the next slice has: fewer where rows are so long that they may have many pairs.
+  static std::size_t slice_of(const Rows& rows) {
+    std::size_t size = 0;
+    for (std::size_t pairs = 0; pairs < slice_pairs && size < std::min(slice_rows, rows.size);) {
+      const std::size_t features = rows[size++].size;
+      pairs += features * features / 2;
+    }
+    return size;
   }
 
-  template <class Work>
-  static std::size_t in_slices(const Rows& rows, double* margins, Work work) {
+  template <class Stop, class Work>
+  static std::size_t in_slices(const Rows& rows, double* margins, Stop stop, Work work) {
     std::size_t done = 0;
-    while (done < rows.size) {
-      const std::size_t size = std::min(slice_rows, rows.size - done);
+    while (done < rows.size && !stop()) {
+      const std::size_t size = slice_of(rows.part(done, rows.size - done));
       const std::size_t finished = work(rows.part(done, size), margins + done);
       done += finished;
       if (finished < size) break;

@@ -72,7 +72,8 @@ ALLOWED = {
 BIND = {
     "auto": {"../auto", "arrays", "named", "rows"},
     "arrays": set(),
-    "rows": {"arrays", "../loss", "../parallel", "../row"},
+    "signals": set(),
+    "rows": {"arrays", "signals", "../loss", "../parallel", "../row"},
     "scores": {"arrays", "rows", "../loss", "../score"},
     "digest": {"arrays", "../digest"},
     "dicts": {"arrays", "../names", "../row"},
@@ -85,6 +86,7 @@ BIND = {
         "forks",
         "messages",
         "rows",
+        "signals",
         "../names",
         "../separation",
         "../shared",

@@ -24,6 +24,7 @@
 #include "forks.hpp"
 #include "messages.hpp"
 #include "rows.hpp"
+#include "signals.hpp"
 
 namespace pqr::bind {
 
@@ -35,8 +36,12 @@ struct NamedCounter {
   void add(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
            const In<float>& values) {
     const Rows rows = view(indptr, indices, values);
-    nb::gil_scoped_release release;
-    for (std::size_t r = 0; r < rows.size; ++r) counter.add(rows[r]);
+    Signals signals;
+    {
+      nb::gil_scoped_release release;
+      for (std::size_t r = 0; r < rows.size && !signals.at(r); ++r) counter.add(rows[r]);
+    }
+    signals.check();
   }
 
   void add_dict(nb::handle x) {
@@ -157,20 +162,24 @@ class Named {
   template <class Then>
   Out<double> margins(const Rows& rows, Then then) const {
     std::vector<double> margins(rows.size);
+    Signals signals;
     {
       nb::gil_scoped_release release;
-      margins.resize(model_.margin(rows, margins.data(), then));
+      margins.resize(model_.margin(rows, margins.data(), then, [&] { return signals(); }));
     }
+    signals.check();
     return give(std::move(margins));
   }
 
   Out<double> learn_rows(const Rows& rows) {
     check_each_target(loss_, rows.labels, rows.weights, rows.size);
     std::vector<double> margins(rows.size);
+    Signals signals;
     {
       nb::gil_scoped_release release;
-      margins.resize(model_.learn(rows, margins.data()));
+      margins.resize(model_.learn(rows, margins.data(), model_.plainly, [&] { return signals(); }));
     }
+    signals.check();
     return give(std::move(margins));
   }
 

@@ -13,6 +13,7 @@
 #include "../parallel.hpp"
 #include "../row.hpp"
 #include "arrays.hpp"
+#include "signals.hpp"
 
 namespace pqr::bind {
 
@@ -84,12 +85,15 @@ inline void check_rows(const In<std::int64_t>& indptr, const In<std::uint32_t>& 
                        const In<float>& weights) {
   const Rows rows = view(indptr, indices, values, labels, weights);
   std::size_t good = 0;
+  Signals signals;
   {
     nb::gil_scoped_release release;
-    while (good < rows.size && is_good(rows[good]) && is_weight(rows.weights[good])) {
+    while (good < rows.size && !signals.at(good) && is_good(rows[good]) &&
+           is_weight(rows.weights[good])) {
       ++good;
     }
   }
+  signals.check();
   if (good == rows.size) return;
   check_weight(good, rows.weights[good]);
   refuse(in_row(good,
@@ -107,7 +111,9 @@ inline RowArrays make_rows(const In<std::int64_t>& indptr, const In<std::int64_t
     refuse("labels and weights must have one entry per row");
   }
   RowBuffer rows;
+  Signals signals;
   for (std::size_t r = 0; r < size; ++r) {
+    if (signals.at(r)) signals.check();
     for (auto i = static_cast<std::size_t>(indptr.data()[r]);
          i < static_cast<std::size_t>(indptr.data()[r + 1]); ++i) {
       const std::int64_t index = indices.data()[i];

@@ -24,7 +24,7 @@ from pqrlearn.separation import name_tensors
 
 _NO_FEATURES = np.zeros(0, np.uint32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
-_SLICE_ROWS = 4096  # learned at a time, while readers wait
+_SLICE_ROWS, _SLICE_PAIRS = 4096, 1 << 22  # learned at a time, while readers and Ctrl-C wait
 
 
 class Mixture(NumberedLearner):
@@ -64,9 +64,10 @@ class Mixture(NumberedLearner):
             _core.check_targets(self.loss, batch.labels, batch.weights)
         except ValueError as error:
             raise located(error, batch) from None
+        rows = min(_SLICE_ROWS, _SLICE_PAIRS * len(batch) ** 2 // max(1, len(batch.indices)) ** 2)
         mixed, done = [np.zeros(0)], 0
         while done < len(batch):
-            part = batch.part(done, min(len(batch), done + _SLICE_ROWS))
+            part = batch.part(done, min(len(batch), done + max(1, rows)))
             with self._turns.alone():
                 mixed.append(self._learn_part(part))
             done += len(mixed[-1])

@@ -9,7 +9,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Condition, Lock, get_ident
+from signal import SIGINT, getsignal, signal
+from threading import Condition, Lock, current_thread, get_ident, main_thread
+from types import FrameType
 from weakref import WeakSet
 
 
@@ -43,10 +45,11 @@ class Turns:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else has a turn meanwhile."""
+        """Nobody else has a turn meanwhile, and Ctrl-C waits: nothing is half learned."""
         ticket = self._take(alone=True)
         try:
-            yield
+            with without_interrupts():
+                yield
         finally:
             self._give_back(ticket)
 
@@ -86,6 +89,23 @@ class Turns:
     def _remove(self, ticket: _Ticket) -> None:
         self._tickets.remove(ticket)
         self._changed.notify_all()
+
+
+@contextmanager
+def without_interrupts() -> Iterator[None]:
+    """Ctrl-C takes effect at the end of the block."""
+    handler = getsignal(SIGINT)
+    if not callable(handler) or current_thread() is not main_thread():
+        yield  # handlers only run on the main thread
+        return
+    caught: list[FrameType | None] = []
+    signal(SIGINT, lambda _, frame: caught.append(frame))
+    try:
+        yield
+    finally:
+        signal(SIGINT, handler)
+        if caught:
+            handler(SIGINT, caught[0])
 
 
 class _Forks:
