@@ -91,8 +91,9 @@ class _Values:
         self._named = _is_named(texts) if texts.null_count else None
 
     def are(self, dictionary: Array) -> bool:
-        """Whether it is the same in memory: comparing the values would take as long as reading."""
-        return _place(dictionary) == _place(self._dictionary)
+        """Whether it is the same: in memory, or a copy, as pyarrow makes one for each batch."""
+        same = _place(dictionary) == _place(self._dictionary)
+        return same or bool(dictionary.equals(self._dictionary))
 
     def code(self, array: Array) -> Coded:
         codes = indices_of(array)
