@@ -22,16 +22,17 @@ class Coding {
     std::string_view text;
     std::uint64_t word = 0, hash = 0;
   };
-  Key key(std::string_view text) const {
+  // Of the memory where the text begins `room` bytes may be read, whether they belong to it or not.
+  Key key(std::string_view text, std::size_t room) const {
     Key key{text};
     if (text.empty()) return key;
-    key.word = word_of(text);
+    key.word = word_of(text, room);
     key.hash = seed_.mix(text.size(), key.word);
     fetch(&places_[static_cast<std::size_t>(key.hash) & mask_]);
     return key;
   }
 
-  std::int32_t code(std::string_view text) { return code(key(text)); }
+  std::int32_t code(std::string_view text) { return code(key(text, text.size())); }
   std::int32_t code(const Key& key) {
     if (key.text.empty()) return -1;
     std::size_t at = static_cast<std::size_t>(key.hash) & mask_;
@@ -48,6 +49,7 @@ class Coding {
 
  private:
   static constexpr std::size_t short_text = 8;  // whose word is all of it
+  static constexpr bool little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 
   struct Place {
     std::uint64_t word = 0;
@@ -70,21 +72,22 @@ class Coding {
     return key.text.size() <= short_text || text(place.code) == key.text;
   }
 
-  // Of a short text all bytes, some of them twice; of a long one a hash.
-  std::uint64_t word_of(std::string_view text) const {
+  // Of a short text all bytes, the first one lowest; of a long one a hash.
+  std::uint64_t word_of(std::string_view text, std::size_t room) const {
     const char* at = text.data();
     const std::size_t size = text.size();
-    if (size == short_text) return load(at, 8);
     if (size > short_text) {
       std::uint64_t h = seed_.start;
       for (std::size_t i = 0; i + 8 < size; i += 8) h = seed_.mix(h, load(at + i, 8));
       return seed_.mix(h, load(at + size - 8, 8));
     }
-    if (size >= 4) return load(at, 4) << 32 | load(at + size - 4, 4);
-    const auto byte = [at](std::size_t i) {
-      return std::uint64_t{static_cast<unsigned char>(at[i])};
-    };
-    return byte(0) | byte(size / 2) << 8 | byte(size - 1) << 16;
+    // At once, without a branch that depends on the size.
+    if (little_endian && room >= 8) return load(at, 8) & ~std::uint64_t{0} >> (64 - 8 * size);
+    std::uint64_t word = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      word |= std::uint64_t{static_cast<unsigned char>(at[i])} << 8 * i;
+    }
+    return word;
   }
   static std::uint64_t load(const char* at, std::size_t size) {
     std::uint64_t word = 0;

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -28,8 +29,13 @@ namespace pqr {
 struct Lookup {
   static constexpr std::int64_t absent = -1, unknown = -2;
   std::vector<std::int64_t> found{absent};
+  std::size_t known = 1;  // none of the first ones is unknown
 
   std::size_t codes() const { return found.size() - 1; }
+  void set(std::size_t at, std::int64_t number) {
+    found[at] = number;
+    while (known < found.size() && found[known] != unknown) ++known;
+  }
 };
 
 // The name of a cell is `prefix` and its text. Absent are a code of -1, a value of 0, and a name
@@ -43,11 +49,17 @@ struct Coded {
   std::size_t base;
   Lookup* lookup;
   const std::int32_t* codes;
-  std::size_t size;           // how many codes
-  const float* values;        // beside the codes; nullptr when all are 1
+  std::size_t size;      // how many codes
+  const float* values;   // nullptr when all are 1
+  std::size_t of_codes;  // how many values, where they belong to codes, by code + 1; 0 where they
+                         // stand beside the codes
   const std::int64_t* first;  // where the codes of each row begin, and the end of the last row's;
                               // nullptr when each row has one
 
+  float value(std::size_t cell) const {
+    if (!values) return 1.0f;
+    return values[of_codes ? static_cast<std::size_t>(codes[cell] + 1) : cell];
+  }
   std::string_view text(std::size_t code) const {
     const std::int64_t begin = offsets[code - base], end = offsets[code - base + 1];
     return {bytes + begin, static_cast<std::size_t>(end - begin)};
@@ -82,19 +94,20 @@ class Numbering {
   bool scan() {
     for (std::size_t at = 0; at < columns_.size(); ++at) {
       const Coded& column = columns_[at];
-      std::vector<std::int64_t>& found = column.lookup->found;
-      const std::size_t codes = std::max(found.size(), column.base + column.texts + 1);
-      if (column.base > column.lookup->codes()) return false;
-      found.resize(codes, Lookup::unknown);
+      Lookup& lookup = *column.lookup;
+      const std::size_t codes = std::max(lookup.found.size(), column.base + column.texts + 1);
+      if (column.base > lookup.codes() || (column.of_codes && column.of_codes < codes)) {
+        return false;
+      }
+      lookup.found.resize(codes, Lookup::unknown);
       for (std::size_t cell = 0; cell < column.size; ++cell) {
-        const std::int32_t code = column.codes[cell];
-        if (code < -1 || static_cast<std::size_t>(code + 1) >= codes) return false;
-        std::int64_t& number = found[static_cast<std::size_t>(code + 1)];
-        if (number != Lookup::unknown) continue;
-        if (column.values && column.values[cell] == 0.0f) continue;
-        if (!column.has_text(static_cast<std::size_t>(code))) return false;
-        number = Lookup::absent;
-        used_[at].push_back({static_cast<std::size_t>(code), cell});
+        const std::size_t code = static_cast<std::uint32_t>(column.codes[cell]) + 1u;
+        if (code < lookup.known) continue;
+        if (code >= codes) return false;
+        if (lookup.found[code] != Lookup::unknown || column.value(cell) == 0.0f) continue;
+        if (!column.has_text(code - 1)) return false;
+        lookup.set(code, Lookup::absent);
+        used_[at].push_back({code - 1, cell});
       }
     }
     return true;
@@ -121,13 +134,14 @@ class Numbering {
   // the sum of a repeated feature is not finite.
   std::size_t fill(RowBuffer& out) const {
     std::size_t features = 0;
-    bool plain = columns_.size() <= few_keys;
+    bool single = columns_.size() <= few_keys, ones = true;
     for (const Coded& column : columns_) {
       features += column.size;
-      plain = plain && !column.first && !column.values;
+      single = single && !column.first;
+      ones = ones && !column.values;
     }
     out.reserve(rows_, features);
-    if (plain && fill_plain(out)) return rows_;
+    if (single && (ones ? fill_tiles<true>(out) : fill_tiles<false>(out))) return rows_;
     for (std::size_t row = 0; row < rows_; ++row) {
       for (const Coded& column : columns_) push(column, row, out);
       if (!out.end_row(0.0, 1.0f, 0)) return row;
@@ -137,7 +151,6 @@ class Numbering {
 
  private:
   static constexpr std::size_t together = 16;  // names on their way through the caches
-  static constexpr std::size_t tile_rows = 64, tile_width = few_keys + more_keys;
   static constexpr std::size_t twice = ~std::size_t{0};
 
   struct Used {
@@ -251,32 +264,66 @@ class Numbering {
       if (shared[at].empty()) continue;
       const Coded& column = columns_[at];
       for (std::size_t n = 0; n < column.size; ++n) {
-        if (column.codes[n] < 0 || (column.values && column.values[n] == 0.0f)) continue;
+        if (column.codes[n] < 0 || column.value(n) == 0.0f) continue;
         replaced += shared[at][static_cast<std::size_t>(column.codes[n])];
       }
     }
   }
 
-  // One value of 1 per column and row, or none. Some rows at a time are looked up column by column:
-  // then many numbers are on their way through the caches at once. False when a row has a feature
-  // twice.
-  bool fill_plain(RowBuffer& out) const {
+  // The features of some rows, of which each has up to `few_keys`.
+  template <bool ones>
+  struct Tile {
+    static constexpr std::size_t rows = ones ? 64 : 32, width = few_keys + more_keys;
+    std::array<std::uint32_t, rows * width> keys;
+    std::array<float, ones ? 1 : rows * width> values;
+    std::array<std::size_t, rows> sizes;
+
+    // The cells of one column, behind those that the rows have.
+    void take(const Coded& column, std::size_t row, std::size_t count) {
+      const std::int32_t* const codes = column.codes + row;
+      const std::int64_t* const found = column.lookup->found.data() + 1;
+      for (std::size_t r = 0; r < count; ++r) {
+        const std::int64_t index = found[codes[r]];
+        const std::size_t to = r * width + sizes[r];
+        keys[to] = static_cast<std::uint32_t>(index);
+        bool present = index >= 0;
+        if constexpr (!ones) {
+          values[to] = column.value(row + r);
+          present = present && values[to] != 0.0f;
+        }
+        sizes[r] += present;
+      }
+    }
+  };
+
+  // At most one value per column and row; all of them 1 if there are only `ones`. Some rows at a
+  // time are looked up column by column: then many numbers are on their way through the caches at
+  // once. False when a row has a feature twice.
+  template <bool ones>
+  bool fill_tiles(RowBuffer& out) const {
     out.indices.resize(rows_ * columns_.size());
-    std::vector<std::uint32_t> tile(tile_rows * tile_width);
+    if (!ones) out.values.resize(out.indices.size());
+    const auto tile = std::make_unique<Tile<ones>>();
     const std::size_t size =
         vectorised(has_avx2(), [this, &out, &tile](auto width) PQR_ALWAYS_INLINE {
           std::size_t done = 0;
-          for (std::size_t row = 0; row < rows_; row += tile_rows) {
-            const std::size_t rows = std::min(tile_rows, rows_ - row);
-            std::array<std::size_t, tile_rows> sizes{};
-            for (const Coded& column : columns_) take(column, row, rows, tile.data(), sizes.data());
+          for (std::size_t row = 0; row < rows_; row += tile->rows) {
+            const std::size_t rows = std::min(tile->rows, rows_ - row);
+            tile->sizes.fill(0);
+            for (const Coded& column : columns_) tile->take(column, row, rows);
             for (std::size_t r = 0; r < rows; ++r) {
-              const std::uint32_t* const keys = &tile[r * tile_width];
-              std::uint32_t places[tile_width];
-              if (!places_in_order<decltype(width)::value>(keys, sizes[r], places)) return twice;
-              std::uint32_t* const to = out.indices.data() + done;
-              for (std::size_t i = 0; i < sizes[r]; ++i) to[places[i]] = keys[i];
-              done += sizes[r];
+              const std::uint32_t* const keys = &tile->keys[r * tile->width];
+              const std::size_t keys_in_row = tile->sizes[r];
+              std::uint32_t places[Tile<ones>::width];
+              if (!places_in_order<decltype(width)::value>(keys, keys_in_row, places)) return twice;
+              for (std::size_t i = 0; i < keys_in_row; ++i) out.indices[done + places[i]] = keys[i];
+              if constexpr (!ones) {
+                const float* const values = &tile->values[r * tile->width];
+                for (std::size_t i = 0; i < keys_in_row; ++i) {
+                  out.values[done + places[i]] = values[i];
+                }
+              }
+              done += keys_in_row;
               out.indptr.push_back(static_cast<std::int64_t>(done));
             }
           }
@@ -287,20 +334,8 @@ class Numbering {
       return false;
     }
     out.indices.resize(size);
-    out.values.assign(size, 1.0f);
+    out.values.resize(size, 1.0f);
     return true;
-  }
-
-  // The numbers of some rows of one column, behind those that the rows have.
-  static void take(const Coded& column, std::size_t row, std::size_t rows, std::uint32_t* tile,
-                   std::size_t* sizes) {
-    const std::int32_t* const codes = column.codes + row;
-    const std::int64_t* const found = column.lookup->found.data() + 1;
-    for (std::size_t r = 0; r < rows; ++r) {
-      const std::int64_t index = found[codes[r]];
-      tile[r * tile_width + sizes[r]] = static_cast<std::uint32_t>(index);
-      sizes[r] += index >= 0;
-    }
   }
 
   static void push(const Coded& column, std::size_t row, RowBuffer& out) {
@@ -312,8 +347,7 @@ class Numbering {
     for (; at < end; ++at) {
       const std::int64_t index =
           column.lookup->found[static_cast<std::size_t>(column.codes[at] + 1)];
-      if (index < 0) continue;
-      out.push(static_cast<std::uint32_t>(index), column.values ? column.values[at] : 1.0f);
+      if (index >= 0) out.push(static_cast<std::uint32_t>(index), column.value(at));
     }
   }
 };

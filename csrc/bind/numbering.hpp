@@ -44,7 +44,13 @@ auto code_texts(Coding& coding, const In<Offset>& offsets, const In<std::uint8_t
         const Offset begin = offsets.data()[first + n], end = offsets.data()[first + n + 1];
         good = begin <= end && static_cast<std::size_t>(end) <= bytes.size();
         const bool missing = !good || (valid && !valid->data()[first + n]);
-        keys[n] = coding.key({text + begin, missing ? 0 : static_cast<std::size_t>(end - begin)});
+        if (missing) {
+          keys[n] = {};
+          continue;
+        }
+        const auto place = static_cast<std::size_t>(begin);
+        keys[n] =
+            coding.key({text + place, static_cast<std::size_t>(end) - place}, bytes.size() - place);
       }
       for (std::size_t n = 0; n < count && good; ++n) codes[first + n] = coding.code(keys[n]);
     }
@@ -65,7 +71,7 @@ inline nb::tuple coded_texts(const Coding& coding, std::size_t first) {
 }
 
 // The arrays of one column, held while they are used: (prefix, offsets, bytes, codes, values,
-// first, base, lookup), of which values, first and lookup may be None.
+// of_codes, first, base, lookup), of which values, first and lookup may be None.
 struct HeldColumn {
   std::string prefix;
   In<std::int64_t> offsets;
@@ -77,25 +83,26 @@ struct HeldColumn {
   nb::object held_lookup;
   Lookup* lookup = nullptr;
   std::unique_ptr<Lookup> own_lookup;
-  bool has_values = false, has_first = false;
+  bool has_values = false, of_codes = false, has_first = false;
 
   explicit HeldColumn(const nb::handle& given) {
     const auto parts = nb::cast<nb::tuple>(given);
-    if (parts.size() != 8) refuse("a column has eight parts");
+    if (parts.size() != 9) refuse("a column has nine parts");
     prefix = std::string(utf8(parts[0].ptr()));
     offsets = nb::cast<In<std::int64_t>>(parts[1]);
     bytes = nb::cast<In<std::uint8_t>>(parts[2]);
     codes = nb::cast<In<std::int32_t>>(parts[3]);
     has_values = !parts[4].is_none();
-    has_first = !parts[5].is_none();
+    of_codes = has_values && nb::cast<bool>(parts[5]);
+    has_first = !parts[6].is_none();
     if (has_values) values = nb::cast<In<float>>(parts[4]);
-    if (has_first) first = nb::cast<In<std::int64_t>>(parts[5]);
-    base = nb::cast<std::size_t>(parts[6]);
-    if (parts[7].is_none()) {
+    if (has_first) first = nb::cast<In<std::int64_t>>(parts[6]);
+    base = nb::cast<std::size_t>(parts[7]);
+    if (parts[8].is_none()) {
       own_lookup = std::make_unique<Lookup>();
       lookup = own_lookup.get();
     } else {
-      held_lookup = nb::borrow(parts[7]);
+      held_lookup = nb::borrow(parts[8]);
       lookup = nb::cast<Lookup*>(held_lookup);
     }
   }
@@ -116,13 +123,15 @@ struct HeldColumn {
             codes.data(),
             codes.size(),
             has_values ? values.data() : nullptr,
+            of_codes ? values.size() : 0,
             has_first ? first.data() : nullptr};
   }
 
  private:
   void check_values() const {
     if (!has_values) return;
-    if (values.size() != codes.size()) refuse("codes and values differ in length");
+    if (of_codes && values.size() == 0) refuse("codes need values");
+    if (!of_codes && values.size() != codes.size()) refuse("codes and values differ in length");
     for (std::size_t n = 0; n < values.size(); ++n) {
       if (!std::isfinite(values.data()[n])) refuse("a value is not a finite 32-bit float");
     }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from pqrlearn.names import Coded, Coding, Lookup, Texts
 from pqrlearn.values import (
+    MOST_KEPT,
     Array,
     Codes,
     Mask,
@@ -23,8 +24,7 @@ from pqrlearn.values import (
     unpacked,
 )
 
-MOST_KEPT: Final = 1 << 16
-"""Values of a column of text that are remembered; with more it begins anew."""
+_NO_TEXTS = Texts.of([])
 
 
 class Categories:
@@ -58,8 +58,7 @@ class _Texts:
     def __init__(self, nulls: Sequence[str], prefix: str) -> None:
         self._nulls, self._prefix = nulls, prefix
         self._coding, self._lookup = Coding(), Lookup()
-        self._named: list[Mask] = []
-        self._all_named = True
+        self._named: Mask | None = None  # which codes have a name, if one has none
 
     def __len__(self) -> int:
         return len(self._coding)
@@ -67,13 +66,19 @@ class _Texts:
     def code(self, array: Array) -> Coded:
         base = len(self)
         codes = self._coding.code(*text_parts(array))
-        new: Any = self._coding.texts(base)
-        texts = texts_of(unpacked(Texts(*new)), self._nulls)
-        self._named.append(_is_named(texts))
-        self._all_named = self._all_named and not texts.null_count
-        if not self._all_named:
-            codes = _without_missing(codes, np.concatenate(self._named))
-        return Coded(packed(texts), codes, prefix=self._prefix, base=base, lookup=self._lookup)
+        new = self._new(base) if len(self) > base else _NO_TEXTS
+        if self._named is not None:
+            codes = _without_missing(codes, self._named)
+        return Coded(new, codes, prefix=self._prefix, base=base, lookup=self._lookup)
+
+    def _new(self, base: int) -> Texts:
+        """The texts of the codes from `base` on."""
+        found: Any = self._coding.texts(base)
+        texts = texts_of(unpacked(Texts(*found)), self._nulls)
+        if texts.null_count or self._named is not None:
+            before = np.ones(base, np.bool_) if self._named is None else self._named
+            self._named = np.append(before, _is_named(texts))
+        return packed(texts)
 
 
 class _Values:
@@ -86,8 +91,9 @@ class _Values:
         self._named = _is_named(texts) if texts.null_count else None
 
     def are(self, dictionary: Array) -> bool:
-        """Whether it is the same in memory: comparing the values would take as long as reading."""
-        return _place(dictionary) == _place(self._dictionary)
+        """Whether it is the same: in memory, or a copy, as pyarrow makes one for each batch."""
+        same = _place(dictionary) == _place(self._dictionary)
+        return same or bool(dictionary.equals(self._dictionary))
 
     def code(self, array: Array) -> Coded:
         codes = indices_of(array)

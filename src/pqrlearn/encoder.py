@@ -12,11 +12,11 @@ import numpy.typing as npt
 from pqrlearn.categories import Categories
 from pqrlearn.errors import DataError, RowError
 from pqrlearn.loss import Loss
-from pqrlearn.names import Coded, Names, Numbered, number
-from pqrlearn.quantities import numbers, times
+from pqrlearn.names import Coded, Lookup, Names, Numbered, Texts, number
+from pqrlearn.quantities import Numbers, times
 from pqrlearn.rows import Batch, NewNames
 from pqrlearn.schema import MISSING, Column, Schema, first_twice
-from pqrlearn.values import Array, Mask, coded, is_text, plain
+from pqrlearn.values import Array, Codes, Mask, coded, is_text, plain
 
 LARGEST = float(np.finfo(np.float32).max)
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -103,11 +103,11 @@ class Encoder:
         self.schema, self.labelled = schema, labelled
         self.loss, self._accept = loss, accept
         self.replaced = 0
-        self._categories: dict[str, Categories] = {}
+        self._kept: dict[str, _Kept] = {}
 
     def forget(self) -> None:
         """To be called when a table that was encoded is not numbered."""
-        self._categories.clear()
+        self._kept.clear()
 
     def check(self, names: Sequence[str]) -> None:
         """The columns of a table must be those of the schema, in any order."""
@@ -140,8 +140,9 @@ class Encoder:
         for column in self.schema.columns:
             if not self._needs(column) or column.name not in found:
                 continue
-            cells = _Cells(column, table.column(column.name), self.schema.nulls, bad)
-            cells.categories = self._kept(column)
+            if column.name not in self._kept:
+                self._kept[column.name] = _Kept(column, self.schema)
+            cells = _Cells(column, table.column(column.name), self._kept[column.name], bad)
             if column.kind == "label":
                 labels = cells.labels(self.loss)
             elif column.kind == "weight":
@@ -151,13 +152,6 @@ class Encoder:
         if self.labelled and self.loss is not None:
             labels = self.loss.kept(labels)
         return columns, labels, weights, sorted(bad.values(), key=lambda b: b.row)
-
-    def _kept(self, column: Column) -> Categories:
-        if column.name not in self._categories:
-            limited = self.schema.max_features is not None  # each cell without a name is counted
-            made = Categories(self.schema.nulls, f"{column.name}=", keep=not limited)
-            self._categories[column.name] = made
-        return self._categories[column.name]
 
     def batch(self, table: Any, names: Names, fresh: Names | None = None, **where: Any) -> Batch:
         """A table without bad rows; RowError at the first one otherwise."""
@@ -194,14 +188,25 @@ def _other_columns(message: str, names: Sequence[str]) -> DataError:
     return error
 
 
+class _Kept:
+    """What is remembered of one column from table to table."""
+
+    def __init__(self, column: Column, schema: Schema) -> None:
+        self.nulls = schema.nulls
+        keep = schema.max_features is None  # else each cell without a name is counted
+        self.categories = Categories(schema.nulls, f"{column.name}=", keep=keep)
+        self.numbers = Numbers(schema.nulls)
+        self.bins = Lookup() if keep else None
+        self.places = Lookup() if keep else None
+        self.bin_names = Texts.of(column.bin_names() if column.kind == "bins" else [])
+
+
 class _Cells:
     """One column of a table, on its way to features; notes bad cells."""
 
-    categories: Categories
-
-    def __init__(self, column: Column, array: Array, nulls: Sequence[str], bad: dict[int, Bad]):
-        self._column, self._nulls, self._bad = column, nulls, bad
-        self._array = plain(array)
+    def __init__(self, column: Column, array: Array, kept: _Kept, bad: dict[int, Bad]):
+        self._column, self._kept, self._bad = column, kept, bad
+        self._nulls, self._array = kept.nulls, plain(array)
 
     def features(self) -> list[Coded]:
         try:
@@ -219,13 +224,13 @@ class _Cells:
         return f"{self._column.name}="
 
     def _category(self) -> tuple[list[Coded], Mask]:
-        found = self.categories.code(self._array)
+        found = self._kept.categories.code(self._array)
         return [found], found.codes < 0 if self._column.missing else _NOWHERE
 
     def _numbers(self) -> npt.NDArray[np.float64]:
-        values, bad = numbers(self._array, self._nulls)
-        self._note(bad, "is not a finite number")
-        return values
+        values, bad, codes = self._kept.numbers.read(self._array)
+        self._note(_each(bad, codes), "is not a finite number")
+        return values if codes is None else values[codes]
 
     def _number(self) -> tuple[list[Coded], Mask]:
         values = self._numbers()
@@ -240,16 +245,25 @@ class _Cells:
         return [Coded([""], codes, safe.astype(np.float32), prefix=name)], missing
 
     def _bins(self) -> tuple[list[Coded], Mask]:
-        values = self._numbers()
-        missing = np.isnan(values)
-        codes = np.searchsorted(self._column.edges, values, side="right").astype(np.int32)
-        codes[missing] = -1
-        found = [Coded(self._column.bin_names(), codes, prefix=self._prefix)]
-        if self._column.place:
-            known = np.where(missing, np.int32(-1), np.int32(0))
-            places = self._column.place_of(codes).astype(np.float32)
-            found.append(Coded([""], known, places, prefix=self._column.name))
-        return found, missing
+        codes = self._bin_codes()
+        column, names = self._column, self._kept.bin_names
+        found = [Coded(names, codes, prefix=self._prefix, lookup=self._kept.bins)]
+        if column.place:
+            places = np.append(0, column.place_of(np.arange(len(names)))).astype(np.float32)
+            same = Texts.of([""] * len(names))
+            more: Any = {"lookup": self._kept.places, "values_of_codes": places}
+            found.append(Coded(same, codes, prefix=column.name, **more))
+        return found, codes < 0 if column.missing else _NOWHERE
+
+    def _bin_codes(self) -> Codes:
+        """The number of each cell's interval; -1 where it is missing."""
+        values, bad, codes = self._kept.numbers.read(self._array)
+        self._note(_each(bad, codes), "is not a finite number")
+        if codes is not None and len(values) > len(codes):
+            values, codes = values[codes], None
+        bins = np.searchsorted(self._column.edges, values, side="right").astype(np.int32)
+        bins[np.isnan(values)] = -1
+        return bins if codes is None else bins[codes]
 
     def _list(self) -> tuple[list[Coded], Mask]:
         import pyarrow as pa
@@ -346,6 +360,11 @@ class _Cells:
             cell = _shown(self._array[row].as_py())
             said = f"{kind} {self._column.name!r}: {cell} {message}".replace("None is", "it is")
             self._bad.setdefault(row, Bad(row, said, unfit))
+
+
+def _each(mask: Mask | None, codes: Codes | None) -> Mask | None:
+    """A mask of codes as one of cells."""
+    return mask if mask is None or codes is None else mask[codes]
 
 
 def _shown(value: Any) -> str:

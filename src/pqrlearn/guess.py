@@ -280,10 +280,12 @@ class _Look:
 
     def _starts_with_zero(self) -> bool:
         texts, codes = self._coded
-        used = np.unique(codes[codes >= 0]).tolist()
-        return any(
-            len(t) > 1 and t[0] == "0" and t[1].isdigit() for t in map(texts.__getitem__, used)
-        )
+        used = np.unique(codes[codes >= 0])
+        first, end = texts.offsets[used], texts.offsets[used + 1]
+        first = first[end - first > 1]
+        then = texts.data[first + 1]
+        digit = (ord("0") <= then) & (then <= ord("9"))
+        return bool((digit & (texts.data[first] == ord("0"))).any())
 
     def _looks_like_times(self) -> bool:
         """All cells, and not only by chance: a date is at least as long as 2024-01-31."""

@@ -72,8 +72,9 @@ class Texts(Sequence[str]):
 class Coded:
     """One column of a block of rows: for every row a code into `names`, or -1 where it is absent.
 
-    A feature is called `prefix` and its name. Values are 1 unless given. A value of 0 is absent,
-    and so is an empty name. With `first`, row r has the codes from first[r] to before first[r + 1].
+    A feature is called `prefix` and its name. Values are 1 unless given: one for each cell, or, as
+    `values_of_codes`, one for each code from -1 on. A value of 0 is absent, and so is an empty
+    name. With `first`, row r has the codes from first[r] to before first[r + 1].
 
     With a `lookup` codes mean the same in several blocks, and each name is looked up only once.
     `names` are then those of the codes from `base` on: blocks before had the others.
@@ -86,10 +87,13 @@ class Coded:
     prefix: str = ""
     base: int = 0
     lookup: Lookup | None = None
+    values_of_codes: npt.NDArray[np.float32] | None = None
 
     def parts(self) -> tuple[Any, ...]:
         texts = self.names if isinstance(self.names, Texts) else Texts.of(self.names)
-        cells = self.codes, self.values, self.first
+        by_code = self.values_of_codes is not None
+        values = self.values_of_codes if by_code else self.values
+        cells = self.codes, values, by_code, self.first
         return self.prefix, texts.offsets, texts.data, *cells, self.base, self.lookup
 
 

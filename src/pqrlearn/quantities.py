@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pqrlearn.errors import DataError
-from pqrlearn.names import code_texts
+from pqrlearn.names import Coding, Texts, code_texts
 from pqrlearn.values import (
+    MOST_KEPT,
     Array,
     Codes,
     Mask,
@@ -71,6 +72,39 @@ def numbers(array: Array, nulls: Sequence[str] = ()) -> tuple[npt.NDArray[np.flo
     found = _floats(array.cast(pa.float64()))
     infinite = np.isinf(found)
     return found, infinite if infinite.any() else None
+
+
+class Numbers:
+    """The numbers of one column, block after block: of text, each different one is read once."""
+
+    def __init__(self, nulls: Sequence[str]) -> None:
+        self._nulls = nulls
+        self._forget()
+
+    def _forget(self) -> None:
+        self._coding = Coding()
+        self._values = np.full(1, np.nan)  # by code; the last is that of code -1
+        self._bad = np.zeros(1, np.bool_)
+
+    def read(self, array: Array) -> tuple[npt.NDArray[np.float64], Mask | None, Codes | None]:
+        """Numbers, which of them are none, if any, and for each cell the code of its number.
+
+        Without codes there is one for each cell; code -1 is the last one, which is NaN.
+        """
+        array = plain(array)
+        if not is_text(array.type):
+            return *numbers(array, self._nulls), None
+        if len(self._coding) > MOST_KEPT:
+            self._forget()
+        base = len(self._coding)
+        codes = self._coding.code(*text_parts(array))
+        if len(self._coding) > base:
+            new: Any = self._coding.texts(base)
+            values, bad = _read_numbers(texts_of(unpacked(Texts(*new)), self._nulls))
+            none = np.zeros(len(values), np.bool_) if bad is None else bad
+            self._values = np.concatenate([self._values[:-1], values, self._values[-1:]])
+            self._bad = np.concatenate([self._bad[:-1], none, self._bad[-1:]])
+        return self._values, self._bad if self._bad.any() else None, codes
 
 
 def _taken(array: Array, of: tuple[npt.NDArray[Any], Mask | None]) -> tuple[Any, Mask | None]:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 Array = Any
 """An array of pyarrow, which has no types that mypy could check."""
+MOST_KEPT: Final = 1 << 16
+"""Different texts of a column that are remembered from block to block; with more it begins anew."""
 
 _WHOLE = r"-?(0|[1-9][0-9]*)\.0"  # as programs write that took whole numbers for floats
 _TRUTHS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}

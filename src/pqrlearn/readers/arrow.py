@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 from pqrlearn.arrow import flattened
 from pqrlearn.errors import DataError
 from pqrlearn.frames import BATCH_ROWS
+from pqrlearn.readers.prefetch import prefetch
 from pqrlearn.readers.source import Source, is_file
 from pqrlearn.readers.tables import Piece, TableReader
 from pqrlearn.values import is_text
@@ -23,8 +24,9 @@ from pqrlearn.values import is_text
 PARQUET_MAGIC: Final = b"PAR1"
 ARROW_MAGIC: Final = b"ARROW1"
 STREAM_MAGIC: Final = b"\xff\xff\xff\xff"
-GROUP_ROWS: Final = 1 << 20
-"""Of a row group at a time: pyarrow copies the dictionaries of its columns every time."""
+GROUP_ROWS: Final = 1 << 18
+"""Of a row group at a time. With fewer, pyarrow copies the dictionaries of columns more often; with
+more, it asks the system for fresh memory each time."""
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -95,17 +97,25 @@ class ParquetReader(_ArrowReader):
             return [about.row_group(at).num_rows for at in range(about.num_row_groups)]
 
     def _pieces(self) -> Generator[Piece, None, None]:
+        self._done = 0
+        with closing(prefetch(self._decoded(), depth=1)) as parts:
+            for group, batch, first in parts:
+                yield from self._cut(group, batch, first)
+                self._done += batch.num_rows
+
+    def _decoded(self) -> Generator[tuple[int, Any, int], None, None]:
+        """Parts of groups, ahead of the rows that are being read: group, rows, and the first."""
         with self._file() as file:
-            before = self._done = 0
+            before = 0
             for group, rows in enumerate(self._groups):
                 begin = max(self._start - before, 0)
                 end = rows if self._stop is None else min(rows, self._stop - before)
                 if begin < end:
-                    yield from self._group(file, group, begin, end)
+                    for batch, first in self._group(file, group, begin, end):
+                        yield group, batch, first
                 before += rows
-            self._done = before
 
-    def _group(self, file: Any, group: int, begin: int, end: int) -> Iterator[Piece]:
+    def _group(self, file: Any, group: int, begin: int, end: int) -> Iterator[tuple[Any, int]]:
         columns = self._top(file.schema_arrow.names)
         at = 0
         size = min(GROUP_ROWS, end)
@@ -114,8 +124,7 @@ class ParquetReader(_ArrowReader):
             batch.validate(full=True)  # damaged pages give codes without texts, and foreign bytes
             first, last = max(begin, at), min(end, at + batch.num_rows)
             if first < last:
-                yield from self._cut(group, batch.slice(first - at, last - first), first)
-                self._done += last - first
+                yield batch.slice(first - at, last - first), first
             at += batch.num_rows
 
     _done: int = 0

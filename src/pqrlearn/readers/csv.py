@@ -35,6 +35,7 @@ _QUOTED = re.compile(r'"[^"]*"')
 _HEAD_BYTES = 1 << 20
 _FOREIGN = "is not UTF-8 text"
 _NEWLINE = ord("\n")
+_COUNTED_BYTES = 1 << 16
 _END = "\x00end of file\x00"
 
 
@@ -358,8 +359,10 @@ def _wrong(row: bytes, layout: _Layout) -> str | None:
 
 
 def _line_ends(text: bytes) -> int:
-    """As text.count does, which is slow where there are many."""
-    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("\n")))
+    """As text.count does, which is slow where there are many; piece by piece, within the cache."""
+    cells, step = np.frombuffer(text, np.uint8), _COUNTED_BYTES
+    pieces = (cells[at : at + step] == _NEWLINE for at in range(0, len(cells), step))
+    return sum(int(np.count_nonzero(piece)) for piece in pieces)
 
 
 def check_text(text: bytes) -> None:
@@ -392,7 +395,10 @@ def _options(
         invalid_row_handler=None if bad is None else note,
     )
     convert = ConvertOptions(
-        column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted, null_values=[]
+        column_types=dict.fromkeys(wanted, pa.string()),
+        include_columns=wanted,
+        null_values=[],
+        check_utf8=False,  # that has been done: see check_text
     )
     return [read, parse, convert]
 
