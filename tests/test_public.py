@@ -55,6 +55,7 @@ PUBLIC = [
     "from_bytes",
     "learn",
     "load",
+    "merge",
     "read",
     "set_threads",
     "train",
