@@ -22,7 +22,7 @@ from pqrlearn import FM, LR, PQR, QR, Auto, Batch, Ogd, Separation, merge
 from pqrlearn.datasets.clicks import ClickStream
 from pqrlearn.errors import DataError, HyperError
 from pqrlearn.learners import Learner
-from pqrlearn.merging import CHOICES, merged
+from pqrlearn.merging import CHOICES, learn_in_rounds, merged
 from pqrlearn.merging.models import loss_on
 from pqrlearn.merging.rule import Rates
 
@@ -439,3 +439,35 @@ def test_auto_is_refused_with_its_reason() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         merge([LR(), LR()])
+
+
+# Rounds over processes.
+
+
+def test_rounds_over_processes_are_those_in_one_process() -> None:
+    found = [
+        learn_in_rounds(
+            MAKERS["pqr"](), TRAIN, workers=3, rounds=2, held=2_000, processes=processes
+        )
+        for processes in (0, 2)
+    ]
+    assert found[0][0].to_bytes() == found[1][0].to_bytes()
+    assert [each.loss for each in found[0][1]] == [each.loss for each in found[1][1]]
+    assert found[0][0].rows == len(TRAIN)
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_one_worker_ends_with_the_bytes_of_the_sequential_run(passes: int) -> None:
+    sequential = MAKERS["pqr"]()
+    for _ in range(passes):
+        sequential.learn_margins(TRAIN)
+    model, found = learn_in_rounds(
+        MAKERS["pqr"](), TRAIN, workers=1, rounds=5, passes=passes, processes=0
+    )
+    assert model.to_bytes() == sequential.to_bytes()
+    assert sum(each.rows for each in found) == passes * len(TRAIN)
+
+
+def test_too_few_rows_for_the_rounds_are_an_error() -> None:
+    with pytest.raises(HyperError, match="100 rows are too few for 2 rounds of 4 workers"):
+        learn_in_rounds(LR(), TRAIN.part(0, 100), workers=4, rounds=2, held=95, processes=0)
