@@ -34,7 +34,33 @@ class Candidate:
 
     m: float | None
     model: int | None
-    loss: float
+    halves: tuple[float, float]
+    """The loss on every other row, and on those between."""
+
+    @property
+    def loss(self) -> float:
+        """The mean of both."""
+        return sum(self.halves) / 2
+
+
+def best_unseen(tried: Sequence[Candidate]) -> float:
+    """The loss of the best one on rows that it was not chosen by.
+
+    Each half of the rows chooses, and the other one judges: the best of many models would be
+    favoured by luck on the rows that it was chosen by.
+
+    >>> best_unseen([Candidate(None, 0, (0.5, 0.9)), Candidate(None, 1, (0.7, 0.4))])
+    0.8
+    """
+    first, second = (min(tried, key=lambda each: each.halves[half]) for half in (0, 1))
+    return (first.halves[1] + second.halves[0]) / 2
+
+
+def _tried(
+    m: float | None, model: int | None, learner: Learner, halves: Sequence[Sequence[Batch]]
+) -> Candidate:
+    first, second = (loss_on(learner, half) for half in halves)
+    return Candidate(m, model, (first, second))
 
 
 @dataclass(frozen=True)
@@ -56,8 +82,9 @@ def merge(models: Sequence[Learner], base: Learner | None = None, *, rows: Any =
     All must be LR, PQR or QR with FTRL-Proximal, equal settings and one separation. Features are
     matched by name. `rows`, with labels, that no model has learned (some thousands; Batches, what
     `pqrlearn.read` returns, or a frame) choose how far the merged model moves; without them that
-    follows from the mean size of a row. If one model predicts these rows better than every merge,
-    a copy of it is returned, with a UserWarning. A single model is returned as it is, bit for bit.
+    follows from the mean size of a row. If the best model alone predicts them better than the best
+    merge, a copy of it is returned, with a UserWarning; each half of the rows finds the best, and
+    the other one judges it. A single model is returned as it is, bit for bit.
 
     >>> from pqrlearn import LR
     >>> here, there = LR(), LR()
@@ -71,10 +98,9 @@ def merge(models: Sequence[Learner], base: Learner | None = None, *, rows: Any =
     """
     found = merged(models, base, rows=rows)
     if found.alone is not None:
-        loss = min(each.loss for each in found.tried)
         warnings.warn(
-            f"no merge predicts these rows as well as model {found.alone + 1} alone "
-            f"(loss {loss:.5f}), which is returned: merge more often, or learn with smaller steps",
+            f"no merge predicts these rows as well as model {found.alone + 1} alone, "
+            "which is returned: merge more often, or learn with smaller steps",
             UserWarning,
             stacklevel=2,
         )
@@ -168,22 +194,23 @@ class _Work:
         return Merged(self.with_m(m), m, None, ())
 
     def by_rows(self, rows: Any) -> Merged:
-        """Whatever predicts these rows best, of all merges and all models alone."""
-        learner = self.single(0)
-        batches = list(labelled(learner, rows))
-        merges = {m: self.with_m(m) for m in CHOICES}
-        tried = [Candidate(m, None, loss_on(each, batches)) for m, each in merges.items()]
-        best = min(tried, key=lambda each: each.loss)
-        tried += [
-            Candidate(None, model, loss_on(self.single(model), batches))
-            for model in range(len(self.after))
+        """The best merge on these rows, unless the best model alone is better."""
+        batches = list(labelled(self.single(0), rows))
+        halves = [[batch.take(np.arange(at, len(batch), 2)) for batch in batches] for at in (0, 1)]
+        merges = [_tried(m, None, self.with_m(m), halves) for m in CHOICES]
+        alone = [
+            _tried(None, model, self.single(model), halves) for model in range(len(self.after))
         ]
-        alone = min(tried[len(merges) :], key=lambda each: each.loss)
-        if alone.loss < best.loss or math.isnan(best.loss):
-            assert alone.model is not None
-            return Merged(self.single(alone.model), None, alone.model, tuple(tried))
+        return self.chosen(merges, alone)
+
+    def chosen(self, merges: Sequence[Candidate], alone: Sequence[Candidate]) -> Merged:
+        best, single = (min(each, key=lambda one: one.loss) for each in (merges, alone))
+        tried = (*merges, *alone)
+        if best_unseen(alone) < best_unseen(merges):
+            assert single.model is not None
+            return Merged(self.single(single.model), None, single.model, tried)
         assert best.m is not None
-        return Merged(merges[best.m], best.m, None, tuple(tried))
+        return Merged(self.with_m(best.m), best.m, None, tried)
 
     def _growth(self, block: str) -> float:
         """By how much the models' sums of squared gradients have grown, in all."""
@@ -221,5 +248,5 @@ def loss_on(learner: Learner, batches: Iterable[Batch]) -> float:
         metrics.update(learner.margin_many(batch.without_names()), batch.labels, batch.weights)
     figures = metrics.result()
     if not figures["rows"]:
-        raise DataError("there are no rows to choose the merge by")
+        raise DataError("there are too few rows to choose the merge by")
     return figures[loss_named(learner.loss).metrics.key]

@@ -23,8 +23,8 @@ from pqrlearn.loss import loss_named
 from pqrlearn.merging.models import merged
 from pqrlearn.rows import Batch
 
-HELD_ROWS: Final = 5_000
-"""The last rows of all, which choose every merge and are learned after the last one."""
+HELD_ROWS: Final = 10_000
+"""How many rows that no worker has learned yet judge a merge."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,10 @@ def learn_in_rounds(
 ) -> tuple[Learner, list[Round]]:
     """The model after `passes` over the rows, each in `rounds`, and what each round showed.
 
-    Each worker learns a run of consecutive rows in every round. The last `held` rows choose the
-    merges; the model learns them at the end. One worker has nothing to merge, and ends with the
-    bytes of the sequential run. With `processes=0` all happens in this one.
+    Each worker learns a run of consecutive rows in every round. The `held` rows after a round judge
+    its merge; the last ones of all judge those of the last round and of later passes, and the model
+    learns them at the end. One worker has nothing to merge, and ends with the bytes of the
+    sequential run. With `processes=0` all happens in this one.
 
     >>> from pqrlearn import LR, Batch
     >>> rows = Batch.from_rows([([0], [1.0]), ([1], [1.0])] * 500, labels=[1, 0] * 500)
@@ -78,7 +79,7 @@ def learn_in_rounds(
     check_whole("rounds", rounds, least=1)
     check_whole("passes", passes, least=1)
     kept = 0 if workers == 1 else held
-    taught, last = len(rows) - kept, rows.part(len(rows) - kept, len(rows))
+    taught = len(rows) - kept
     if taught < rounds * workers or (workers > 1 and held < 1):
         raise HyperError(
             f"{len(rows)} rows are too few for {rounds} rounds of {workers} workers "
@@ -88,12 +89,13 @@ def learn_in_rounds(
     with _pool(processes, workers) as pool:
         for ends in cuts(taught, rounds, workers) * passes:
             parts = [rows.part(a, b) for a, b in pairwise(ends)]
-            model, shown = _round(model, parts, last, len(found), pool)
+            after = ends[-1] if len(found) < rounds else taught
+            model, shown = _round(model, parts, rows.part(after, after + kept), len(found), pool)
             found.append(shown)
             if watch is not None:
                 watch(shown)
     if kept:
-        model.learn_margins(last)
+        model.learn_margins(rows.part(taught, len(rows)))
     return model, found
 
 

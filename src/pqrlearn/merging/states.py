@@ -21,7 +21,7 @@ BLOCKS = {
 }
 """The blocks of each kind that can be merged."""
 REFUSED = {
-    "auto": "no rule for its experts was good on real rows",
+    "auto": "no rule for its experts held up on real rows; merge PQR or LR",
     "fm": "two models may have turned the same vectors in different directions",
     "difacto": "two models may have turned the same vectors in different directions",
     "cfm": "its matrix comes of sums over all rows that are not kept by coordinate",
