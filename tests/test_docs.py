@@ -22,6 +22,7 @@ SNIPPETS = [
         "README.md",
         "docs/library.md",
         "docs/looking-inside.md",
+        "docs/merging.md",
         "docs/python.md",
         "docs/scoring.md",
     )

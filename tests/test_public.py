@@ -57,6 +57,7 @@ PUBLIC = [
     "from_bytes",
     "learn",
     "load",
+    "merge",
     "read",
     "set_threads",
     "train",

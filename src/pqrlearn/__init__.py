@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         from_bytes,
         load,
     )
+    from pqrlearn.merging import merge
     from pqrlearn.metrics import Metrics
     from pqrlearn.progressive import Pass, evaluate, learn
     from pqrlearn.readers import read
@@ -86,6 +87,7 @@ _HOMES = {
     "from_bytes": "learners",
     "learn": "progressive",
     "load": "learners",
+    "merge": "merging",
     "read": "readers",
     "set_threads": "threads",
     "train": "training.oneline",
@@ -130,6 +132,7 @@ __all__ = [
     "from_bytes",
     "learn",
     "load",
+    "merge",
     "metrics",
     "plots",
     "progressive",

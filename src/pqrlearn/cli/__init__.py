@@ -28,6 +28,7 @@ COMMANDS = {
     "evaluate": "Measure a model on rows with labels.",
     "compare": "Train several models on the same rows; say which wins.",
     "tune": "Find settings for a model on a validation part of the rows.",
+    "merge": "Make one model of several that learned different rows.",
     "inspect": "Show a model's settings, sizes and strongest weights.",
     "explain": "Show what the prediction of a row comes from.",
     "export": "Write all weights as a table, or a frozen model for serving.",

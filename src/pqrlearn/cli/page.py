@@ -22,7 +22,7 @@ HEADINGS: Final[dict[str, tuple[str, ...]]] = {
     "Run": (
         *("model_file", "output", "shown", "form", "id_column", "resume", "holdout", "passes"),
         *("checkpoint", "every", "on_bad_row", "bad_rows", "row", "top", "keep", "data"),
-        *("trials", "validation", "shuffle", "rows", "search_seed", "cache", "jobs"),
+        *("base", "trials", "validation", "shuffle", "rows", "search_seed", "cache", "jobs"),
     ),
     "Optimizer": ("optimizer", "alpha", "beta", "l1", "l2", "eta", "schedule", "radius"),
     "Factors": ("rank", "tiers", "seed", "init", "factor_eta", "factor_l2", "block_rows"),
