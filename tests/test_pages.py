@@ -9,6 +9,10 @@ import pytest
 
 from browser import browser
 from pqrlearn import Auto, Batch, plots
+from pqrlearn.paper.protocol import FULL
+from pqrlearn.paper.report import Figure, Report, Section, choices, made
+from pqrlearn.paper.tables import Table
+from pqrlearn.plots import Line, Panel
 from pqrlearn.report import report
 
 
@@ -26,7 +30,21 @@ def own_model(folder: Path) -> Path:
     return folder / "own.html"
 
 
-@pytest.fixture(scope="module", params=[own_model], ids=["own"])
+def paper(folder: Path) -> Path:
+    """The paper's report, with a table as wide as the one of clicks."""
+    line = Line("PQR (default)", [10, 100, 1000], [0.3, 0.2, 0.1], spread=[0.01, 0.02, 0.01])
+    panels = [Panel("Criteo, simulated", "order k", "LogLoss", [line], x_axis="log")] * 6
+    columns = ["", "AUC paper", "here", "± seeds", "LogLoss paper", "here", "± seeds", "here − LR"]
+    columns += ["±", "time × LR paper", "here", "non-zeros paper", "here"]
+    cells = ["0.7968 ± 1.9e-04", "0.6270", "1.2e-04", "0.1535 ± 5.1e-05", "0.4493", "5.1e-05"]
+    cells += ["+0.0140", "1.2e-04", "118.4", "110.8", "91,600,000", "91,600,000"]
+    table = Table("t", "Clicks", columns, [["PQR k=8000 (default)", *cells]])
+    section = Section("Clicks", [table], [Figure("order", "the order", panels)])
+    Report([section], choices(FULL, quick=False), made("pqr paper all", 1.0, 0)).save(folder)
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module", params=[own_model, paper], ids=["own", "paper"])
 def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path: Path = request.param(tmp_path_factory.mktemp("pages"))
     return path
@@ -44,14 +62,26 @@ def test_a_page_loads_fits_and_follows_the_colours(
         assert window.run("return document.documentElement.scrollWidth") <= width
         assert window.run("return document.querySelectorAll('figure svg').length") > 0
         theme = plots.DARK if dark else plots.LIGHT
-        for key, colour in (("backgroundColor", theme.paper), ("color", theme.ink)):
+        for element, key, colour in (
+            ("document.body", "backgroundColor", theme.paper),
+            ("document.body", "color", theme.ink),
+            (
+                """document.querySelector('figure svg [style*="fill: var(--ink"]')""",
+                "fill",
+                theme.ink,
+            ),
+        ):
             red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-            found = window.run(f"return getComputedStyle(document.body).{key}")
+            found = window.run(f"return getComputedStyle({element}).{key}")
             assert found == f"rgb({red}, {green}, {blue})"
         loaded = window.run("return performance.getEntriesByType('resource').length")
         assert loaded == 0, "a page fetches nothing"
-        cut = window.run(
+        if width == 1280:
+            hidden = "one => one.scrollWidth > one.clientWidth"
+            every = "[...document.querySelectorAll('.scrolled')]"
+            assert window.run(f"return {every}.filter({hidden}).length") == 0
+        lost = window.run(
             "return [...document.querySelectorAll('nav a')].filter("
             "a => !document.getElementById(a.hash.slice(1))).length"
         )
-        assert cut == 0
+        assert lost == 0

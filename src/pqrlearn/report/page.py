@@ -98,11 +98,12 @@ def table(
         return f"<tr>{''.join(marked)}</tr>"
 
     body = "\n".join(line(cells, "td") for cells in rows)
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    title = f"<p class=title>{escape(caption)}</p>" if caption else ""
     head = f"<thead>{line(columns, 'th')}</thead>" if any(columns) else ""
     below = "".join(f"<p class=note>{escape(note)}</p>" for note in notes)
-    whole = f"<table>{title}{head}<tbody>{body}</tbody></table>"
-    return f"<div class=scrolled tabindex=0>{whole}</div>{below}\n"
+    label = f' aria-label="{escape(caption)}"' if caption else ""
+    whole = f"<table{label}>{head}<tbody>{body}</tbody></table>"
+    return f"{title}<div class=scrolled tabindex=0>{whole}</div>{below}\n"
 
 
 def folded(summary: str, body: str) -> str:
@@ -134,11 +135,11 @@ p, li, figcaption {{ overflow-wrap: anywhere }}
 .pair section {{ min-width: 0 }}
 figure {{ margin: .6rem 0 1rem }}
 figure svg {{ display: block; width: 100%; max-width: 36rem; height: auto }}
-figure .scrolled svg {{ max-width: 100%; min-width: 46rem }}
+figure .scrolled svg {{ width: auto; max-width: 100%; min-width: 46rem }}
 figcaption, .note {{ color: var(--soft); font-size: 13px; margin: .3rem 0; max-width: 44rem }}
 .scrolled {{ overflow-x: auto; margin: .8rem 0 .3rem }}
 table {{ border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums }}
-caption {{ text-align: left; font-weight: 600; padding-bottom: .3rem }}
+.title {{ font-weight: 600; font-size: 13px; margin: 1.2rem 0 -.4rem }}
 th, td {{ text-align: right; padding: .18rem .55rem; vertical-align: bottom }}
 td {{ white-space: nowrap; vertical-align: top }}
 th.text, td.text {{ text-align: left; padding-left: 0 }}
