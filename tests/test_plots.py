@@ -145,6 +145,7 @@ def test_an_element_for_a_page_is_xml_in_the_colours_of_the_page(name: str) -> N
     own = {*re.findall(r"(?<!, )#[0-9a-f]{6}\b", re.sub(r"url\(#[^)]*\)", "", element))}
     assert own == set(), "colours that a dark page cannot change"
     assert "<script" not in element
+    assert "<image" not in element
     assert "http" not in re.sub(r'xmlns(:xlink)?="[^"]*"', "", element)
     ids = re.findall(r'\bid="([^"]+)"', element)
     assert all(one.startswith(f"{name}-") for one in ids)

@@ -85,6 +85,19 @@ def loss_named(name: str) -> Loss:
     return LOSSES[check_loss(name)]
 
 
+def losses_of_constant(loss: Loss, labels: FloatArray, mean: float) -> FloatArray:
+    """The loss of each label if the mean label is predicted.
+
+    >>> losses_of_constant(loss_named("squared"), np.array([1.0, 3.0]), 2.0).tolist()
+    [0.5, 0.5]
+    """
+    if loss.metrics.divergence is not None:
+        return loss.metrics.divergence(labels, mean)
+    if not 0.0 < mean < 1.0:  # then all labels are alike
+        return np.zeros_like(labels)
+    return np.where(labels > 0, -math.log(mean), -math.log1p(-mean))
+
+
 # Logistic.
 
 

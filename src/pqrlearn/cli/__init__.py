@@ -31,6 +31,7 @@ COMMANDS = {
     "merge": "Make one model of several that learned different rows.",
     "inspect": "Show a model's settings, sizes and strongest weights.",
     "explain": "Show what the prediction of a row comes from.",
+    "report": "Draw a model on rows with labels, as one page.",
     "export": "Write all weights as a table, or a frozen model for serving.",
     "data": "List, download, convert and describe data sets.",
     "paper": "Regenerate the paper's tables and figures.",

@@ -7,7 +7,7 @@ from typing import Any
 
 from pqrlearn.comparison.config import MODELS, CompareConfig
 from pqrlearn.comparison.paired import Blocks, Interval
-from pqrlearn.comparison.run import Compared, Comparison, Race, run
+from pqrlearn.comparison.run import Compared, Comparison, Race, Racer, run
 from pqrlearn.frames import inputs_of
 from pqrlearn.guess import Choices
 from pqrlearn.loss import LossName
@@ -21,6 +21,7 @@ __all__ = [
     "Comparison",
     "Interval",
     "Race",
+    "Racer",
     "compare",
     "run",
 ]

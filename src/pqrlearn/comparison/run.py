@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,6 +26,13 @@ from pqrlearn.training.model import new_learner, open_inputs
 from pqrlearn.training.run import SILENT
 
 
+class Racer(Protocol):
+    """What takes part: a Learner, or what predicts like one and learns nothing."""
+
+    def learn_margins(self, batch: Batch) -> FloatArray:
+        """Margins of rows, made before they are learned."""
+
+
 class Race:
     """Learners that learn the same batches, one after the other.
 
@@ -39,7 +46,7 @@ class Race:
     """
 
     def __init__(
-        self, learners: Sequence[Learner], batches: Iterable[Batch], *, skip_refused: bool = False
+        self, learners: Sequence[Racer], batches: Iterable[Batch], *, skip_refused: bool = False
     ) -> None:
         self._learners, self._batches, self._skip = learners, batches, skip_refused
         self.seconds = [0.0] * len(learners)
@@ -62,7 +69,7 @@ class Race:
             yield batch, margins
 
     def _learn(
-        self, learner: Learner, batch: Batch, margins: FloatArray, refused: dict[int, RefusedRow]
+        self, learner: Racer, batch: Batch, margins: FloatArray, refused: dict[int, RefusedRow]
     ) -> None:
         done = 0
         while done < len(batch):

@@ -45,7 +45,11 @@ def sections(
     if sources:
         drawn, panels = study(workspace, plan, sources)
         title = "Test loss, training time and size against the order"
-        found.append(Section("Order study", drawn, [Figure("order-study", title, panels)]))
+        words = (
+            "Error bars are the standard deviation of times over their rounds; losses and sizes "
+            "are those of one split."
+        )
+        found.append(Section("Order study", drawn, [Figure("order-study", title, panels)], words))
     if sources:
         found.append(_regret(workspace, [source for source in sources if source.fraction is None]))
     found.append(Section("Statistics", tables.stats(names), _occurrence(names)))

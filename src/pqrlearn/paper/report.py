@@ -16,6 +16,7 @@ from pqrlearn.files import atomic_write
 from pqrlearn.machine import commit, machine
 from pqrlearn.paper.protocol import Plan
 from pqrlearn.paper.tables import Table, as_data
+from pqrlearn.report import page as layout
 
 TITLE = "Projective Quadratic Regression, measured again"
 
@@ -48,8 +49,9 @@ class Report:
     def save(self, folder: Path) -> list[Path]:
         """Writes the page, the Markdown, the data and the figures; returns their paths."""
         folder.mkdir(parents=True, exist_ok=True)
-        drawn = {f.name: plots.draw(f.panels) for s in self.sections for f in s.figures}
-        images = {name: plots.svg(figure) for name, figure in drawn.items()}
+        figures = [figure for section in self.sections for figure in section.figures]
+        drawn = {f.name: plots.draw(f.panels, title=f.title) for f in figures}
+        images = {name: plots.svg(figure, name) for name, figure in drawn.items()}
         texts = {
             "report.html": self.html(images),
             "tables.md": self.markdown(),
@@ -79,19 +81,22 @@ class Report:
         return "\n".join(parts) + "\n"
 
     def html(self, images: dict[str, str]) -> str:
-        body = [f"<h1>{TITLE}</h1>", _list(_made_lines(self.made))]
-        body += ["<h2>Choices</h2>", _list(self.choices)]
-        for section in self.sections:
-            body.append(f"<h2>{escape(section.title)}</h2>")
-            body += [f"<p>{escape(section.words)}</p>"] if section.words else []
-            for figure in section.figures:
-                caption = f"<figcaption>{escape(figure.title)}</figcaption>"
-                body.append(f"<figure>{images[figure.name]}{caption}</figure>")
-            body += [_html_table(table) for table in section.tables]
-        head = f'<meta charset="utf-8"><title>{TITLE}</title><style>{STYLE}</style>'
-        head += '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        page = ["<!doctype html>", f'<html lang="en"><head>{head}</head><body>', *body]
-        return "\n".join([*page, "</body></html>\n"])
+        intro = _list(_made_lines(self.made))
+        parts = [layout.Part("Choices", _list(self.choices))]
+        parts += [layout.Part(one.title, _section(one, images)) for one in self.sections]
+        return layout.page(TITLE, intro, parts)
+
+
+def _section(section: Section, images: dict[str, str]) -> str:
+    body = [f"<p>{escape(section.words)}</p>"] if section.words else []
+    for figure in section.figures:
+        wide = len(figure.panels) > 1
+        body.append(layout.figure(images[figure.name], figure.title, figure.title, wide=wide))
+    for table in section.tables:
+        notes = table.notes
+        columns, rows = table.columns, table.rows
+        body.append(layout.table(columns, rows, table.text_columns, table.title, notes))
+    return "".join(body)
 
 
 def made(command: str, seconds: float, kept: int, *outputs: str) -> dict[str, Any]:
@@ -148,20 +153,6 @@ def markdown_table(table: Table) -> str:
     return "\n".join([*lines, *(f"\n{note}" for note in table.notes)]) + "\n"
 
 
-def _html_table(table: Table) -> str:
-    def line(cells: Sequence[str], tag: str) -> str:
-        marked = [
-            f"<{tag}{' class=text' if at < table.text_columns else ''}>{escape(cell)}</{tag}>"
-            for at, cell in enumerate(cells)
-        ]
-        return f"<tr>{''.join(marked)}</tr>"
-
-    rows = "\n".join(line(cells, "td") for cells in table.rows)
-    head = f"<caption>{escape(table.title)}</caption><thead>{line(table.columns, 'th')}</thead>"
-    notes = "".join(f"<p class=note>{escape(note)}</p>" for note in table.notes)
-    return f"<div class=wide><table>{head}<tbody>{rows}</tbody></table></div>{notes}"
-
-
 def _list(lines: Sequence[str]) -> str:
     return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 
@@ -176,18 +167,3 @@ def _made_lines(made: dict[str, Any]) -> list[str]:
         f"this run took {made['seconds']:,} seconds; {made['cells_from_earlier_runs']:,} cells "
         "came from earlier runs of the same code",
     ]
-
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 1400px; margin: 2rem auto; padding: 0 1rem;
-  color: #1c1e21; background: #fff }
-h1 { font-size: 1.6rem } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ddd }
-.wide { overflow-x: auto; margin: 1.2rem 0 .3rem }
-table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums }
-caption { text-align: left; font-weight: 600; padding-bottom: .3rem }
-th, td { text-align: right; padding: .18rem .7rem; white-space: nowrap }
-th.text, td.text { text-align: left }
-th { border-bottom: 1px solid #999; font-weight: 600 } tbody tr:hover { background: #f3f6fa }
-.note, figcaption { color: #555; font-size: 13px; margin: .2rem 0 }
-figure { margin: 1.2rem 0 } figure svg { max-width: 100%; height: auto }
-"""

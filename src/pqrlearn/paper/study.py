@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import median, pstdev
 from typing import Any
 
 from pqrlearn.loss import loss_named
@@ -31,6 +31,8 @@ class Point:
     loss: float
     time: float
     nonzeros: int
+    time_spread: float = 0.0
+    """Standard deviation of the time over its rounds."""
 
 
 def orders(source: Source) -> list[int]:
@@ -73,9 +75,11 @@ def _point(
     linear: Sequence[float],
 ) -> Point:
     scale = next((s for s in SCALES if f"({s})" in contender.title), None)
-    time = median(a / b for a, b in zip(seconds, linear, strict=True))
+    ratios = [a / b for a, b in zip(seconds, linear, strict=True)]
+    time, spread = median(ratios), pstdev(ratios)
     loss = result["tests"][0][_measure(source)]
-    return Point(contender.title, scale, contender.order or 0, loss, time, result["nonzeros"])
+    order, nonzeros = contender.order or 0, result["nonzeros"]
+    return Point(contender.title, scale, order, loss, time, nonzeros, spread)
 
 
 def _measure(source: Source) -> str:
@@ -110,6 +114,15 @@ def _cells(point: Point | None) -> list[str]:
     return [number(point.loss), times(point.time), count(point.nonzeros)]
 
 
+def _with_spread(line: Line, points: Sequence[Point], field: str) -> Line:
+    """With error bars where something was measured more than once: times."""
+    spreads = {(f"PQR ({p.scale})", p.order): p.time_spread for p in points if p.scale}
+    known = [spreads.get((line.name, int(order))) for order in line.x]
+    if field != "time" or None in known:
+        return line
+    return replace(line, spread=[spread for spread in known if spread is not None])
+
+
 def _panels(source: Source, points: Sequence[Point]) -> list[Panel]:
     measure = NAMES[_measure(source)]
     shown = {"loss": f"test {measure}", "time": "training time × LR", "nonzeros": "non-zeros"}
@@ -118,7 +131,7 @@ def _panels(source: Source, points: Sequence[Point]) -> list[Panel]:
             source.title,
             "order k",
             label,
-            _lines(points, field),
+            [_with_spread(line, points, field) for line in _lines(points, field)],
             x_axis="log",
             y_axis="log" if field == "nonzeros" else "linear",
         )

@@ -20,8 +20,8 @@ from pqrlearn.plots.style import (
     short,
 )
 
-_NAME = 58  # characters of a name above its bar
-_CELL_NAME = 22
+_NAME = 50  # characters of a name above its bar
+_CELL_NAME = 20
 _DOTS = 300  # of a curve of features
 
 
@@ -41,7 +41,7 @@ def strongest(
     ['site=news', '900 rows']
     """
     sizes = np.asarray(effects, np.float64)
-    figure = new_figure(theme, title, 1.2 + 0.4 * max(1, len(sizes)))
+    figure = new_figure(theme, title, 1.1 + 0.36 * max(1, len(sizes)))
     axes = new_axes(figure, theme)
     colours = [theme.blue if size >= 0 else theme.vermilion for size in sizes]
     at = np.arange(len(sizes))
@@ -77,7 +77,7 @@ def worst(
     'mean LogLoss'
     """
     sizes, reach = np.asarray(losses, np.float64), np.asarray(errors, np.float64)
-    figure = new_figure(theme, title, 1.4 + 0.4 * max(1, len(sizes)))
+    figure = new_figure(theme, title, 1.1 + 0.36 * max(1, len(sizes)))
     axes = new_axes(figure, theme)
     at = np.arange(len(sizes))
     error = axes.errorbar(
@@ -133,7 +133,7 @@ def heat_map(
     """
     cells = np.asarray(values, np.float64)
     size = len(cells)
-    figure = new_figure(theme, title, min(WIDTH, 2.2 + 0.22 * size) + 0.9)
+    figure = new_figure(theme, title, min(WIDTH, 1.9 + 0.2 * size) + 0.8)
     axes = new_axes(figure, theme)
     top = float(np.nanmax(np.abs(cells))) if np.isfinite(cells).any() else 1.0
     signed = bool((cells < 0).any())
@@ -148,7 +148,7 @@ def heat_map(
         lw=0.4,
     )
     places, shown = np.arange(size) + 0.5, [short(name, _CELL_NAME) for name in names]
-    axes.set(aspect="equal", ylim=(size, 0))
+    axes.set(aspect="equal", ylim=(size, 0), anchor="N")
     axes.set_xticks(places, shown, rotation=90)
     axes.set_yticks(places, shown)
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
@@ -174,6 +174,7 @@ def _scale(figure: Any, axes: Any, mesh: Any, unit: str, theme: Theme) -> None:
     scale = figure.colorbar(mesh, ax=axes, location="bottom", shrink=0.7, aspect=30, pad=0.03)
     scale.outline.set_edgecolor(theme.rule)
     scale.ax.set_facecolor("none")
+    scale.solids.set_rasterized(False)  # an image could not follow the colours of a page
     scale.set_label(unit, color=theme.ink, fontsize=FONT_SIZE)
     scale.ax.tick_params(colors=theme.soft, labelsize=FONT_SIZE - 1)
     plain_numbers(scale.ax.xaxis)
@@ -196,7 +197,7 @@ def occurrence(
     order = np.argsort(-rows, kind="stable")
     is_high = np.zeros(len(rows), bool) if high is None else np.asarray(high, bool)
     ranks, rows, is_high = np.arange(1, len(rows) + 1), rows[order], is_high[order]
-    figure = new_figure(theme, title, 3.7)
+    figure = new_figure(theme, title, 3.3)
     axes = new_axes(figure, theme)
     axes.plot(*_points(ranks, rows), "-", color=theme.rule, lw=2, zorder=1)
     groups = [("low", ~is_high, theme.vermilion, "s")]

@@ -42,7 +42,7 @@ def learning_curve(
     'progressive LogLoss'
     """
     x = np.asarray(rows, np.float64)
-    figure = new_figure(theme, title, 3.7)
+    figure = new_figure(theme, title, 3.3)
     axes = new_axes(figure, theme)
     for at, (name, values) in enumerate(losses.items()):
         y = np.asarray(values, np.float64)
@@ -82,7 +82,7 @@ def reliability(
     2
     """
     p, y, w = _columns(predictions, labels, weights)
-    figure = new_figure(theme, title, 4.4)
+    figure = new_figure(theme, title, 3.9)
     grid = figure.add_gridspec(2, 1, height_ratios=(3.2, 1))
     axes = new_axes(figure, theme, grid[0])
     below = new_axes(figure, theme, grid[1], sharex=axes)
@@ -139,7 +139,7 @@ def score_histogram(
     ['rows with label 0', 'rows with label 1']
     """
     p, y, w = _columns(predictions, labels, weights)
-    figure = new_figure(theme, title, 3.5)
+    figure = new_figure(theme, title, 3.1)
     axes = new_axes(figure, theme)
     if np.isin(y, (0.0, 1.0)).all():
         groups = {f"rows with label {one}": (p[y == one], w[y == one]) for one in (0, 1)}
@@ -174,7 +174,7 @@ def residuals(
     'label − prediction'
     """
     p, y, w = _columns(predictions, labels, weights)
-    figure = new_figure(theme, title, 3.5)
+    figure = new_figure(theme, title, 3.1)
     axes = new_axes(figure, theme)
     errors = y - p
     edges = np.histogram_bin_edges(_without_ends(errors), 40)
@@ -211,7 +211,7 @@ def roc(
         raise DataError("a ROC curve needs rows of both labels")
     x, found = alarms / alarms[-1], hits / hits[-1]
     area = float(np.sum(np.diff(x) * (found[1:] + found[:-1]) / 2))
-    figure = new_figure(theme, title, 4.4)
+    figure = new_figure(theme, title, 3.9)
     axes = new_axes(figure, theme)
     kept = _thinned(len(x))
     axes.plot(x[kept], found[kept], color=theme.blue, lw=1.8, label=f"model, AUC {area:.4f}")
@@ -243,7 +243,7 @@ def lift(
     if not label[-1] > 0:
         raise DataError("a lift curve needs labels whose mean is above 0")
     share, times = rows / rows[-1], label / rows * (rows[-1] / label[-1])
-    figure = new_figure(theme, title, 3.5)
+    figure = new_figure(theme, title, 3.1)
     axes = new_axes(figure, theme)
     first = min(len(share) - 1, int(np.searchsorted(share, min(1e-3 + 50 / len(p), 0.1))))
     first = 0 if len(share) <= 50 else first  # the top of many rows is noise

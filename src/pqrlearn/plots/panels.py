@@ -65,14 +65,16 @@ def draw(
     for at, panel in enumerate(panels):
         axes = new_axes(figure, theme, down, across, at + 1)
         for line in panel.lines:
-            entries.setdefault(line.name, _draw_line(axes, line, names.index(line.name), theme))
+            drawn = _draw_line(axes, line, names.index(line.name), len(names), theme)
+            entries.setdefault(line.name, drawn)
         _finish(axes, panel)
     legend_of(figure, entries, theme, columns=max(3, 2 * across))
     return figure
 
 
-def _draw_line(axes: Any, line: Line, at: int, theme: Theme) -> Any:
+def _draw_line(axes: Any, line: Line, at: int, of: int, theme: Theme) -> Any:
     """Later lines are thinner, so that none hides an equal one under it."""
+    thin = at / max(3, of - 1)
     colour = theme.series[at % len(theme.series)]
     dashes = "" if line.style == "." else "--" if line.style == "--" else _DASHES[at % 4]
     marker = _MARKERS[at % len(_MARKERS)] if line.style in (".", "o-") else None
@@ -82,9 +84,9 @@ def _draw_line(axes: Any, line: Line, at: int, theme: Theme) -> Any:
         yerr=line.spread,
         color=colour,
         ls=dashes or "none",
-        lw=max(1.2, 2.6 - 0.35 * at),
+        lw=3.0 - 2.0 * thin,
         marker=marker,
-        ms=max(3.5, 6 - 0.6 * at),
+        ms=7.0 - 4.0 * thin,
         mfc="none" if at % 2 else colour,
         elinewidth=1,
         capsize=2.5,
@@ -92,7 +94,8 @@ def _draw_line(axes: Any, line: Line, at: int, theme: Theme) -> Any:
 
 
 def _finish(axes: Any, panel: Panel) -> None:
-    axes.set(xlabel=panel.x_label, ylabel=panel.y_label, title=panel.title)
+    axes.set(xlabel=panel.x_label, ylabel=panel.y_label)
+    axes.title.set_text(panel.title)  # in the size that it has
     axes.set_xscale(panel.x_axis)
     axes.set_yscale(panel.y_axis)
     axes.margins(x=0.06, y=0.08)
