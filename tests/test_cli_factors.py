@@ -53,12 +53,13 @@ def train(*arguments: object) -> None:
         ("--model difacto", DiFacto()),
         (
             "--model difacto --tiers 2:3,50:9 --seed 7 --init 0.1 --alpha 0.2 --beta 2 --l1 0.01 "
-            "--l2 0.1 --factor-eta 0.05 --factor-l2 0.2 --loss squared --no-bias",
+            "--l2 0.1 --factor-eta 0.05 --factor-beta 0.5 --factor-l2 0.2 --loss squared --no-bias",
             DiFacto(
                 "squared",
                 Ftrl(alpha=0.2, beta=2.0, l1=0.01, l2=0.1),
                 tiers=((2, 3), (50, 9)),
                 factor_eta=0.05,
+                factor_beta=0.5,
                 factor_l2=0.2,
                 seed=7,
                 init=0.1,

@@ -21,7 +21,7 @@ from pqrlearn.paper.work import Workspace
 from pqrlearn.plots import Line, Panel
 
 TINY = Source("kdd2012", 5e-6)
-PLAN = Plan(splits=1, repeats=1, trials=2, study_trials=2, timings=2)
+PLAN = Plan(splits=1, repeats=1, trials=2, timings=2)
 
 
 # The order study.

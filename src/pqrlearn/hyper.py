@@ -43,6 +43,9 @@ TIERS: Final = ((10, 4), (100, 8), (1000, 16))
 FACTOR_ETA: Final = 0.02
 """Default AdaGrad learning rate of factors."""
 
+FACTOR_BETA: Final = 1.0
+"""Default of what damps the first steps of DiFacto's factors."""
+
 MAX_SEED: Final = 2**63 - 1
 
 
@@ -392,6 +395,7 @@ class Settings(TypedDict, total=False):
     radius: float
     factor_eta: float
     factor_l2: float
+    factor_beta: float
     block_rows: int
     rank: int
     tiers: tuple[tuple[int, int], ...]

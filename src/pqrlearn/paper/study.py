@@ -43,7 +43,7 @@ def study(
     workspace: Workspace, plan: Plan, sources: Sequence[Source]
 ) -> tuple[list[Table], list[Panel]]:
     """A table and three panels for each source."""
-    single = replace(plan, splits=1, trials=plan.study_trials)
+    single = replace(plan, splits=1)
     fields = {source: _contenders(source) for source in sources}
     entries = [(source, contender) for source in sources for contender in fields[source]]
     found = iter(accuracy(workspace, single, entries))
