@@ -89,10 +89,10 @@ def test_models_with_factors_are_learned_resumed_and_shown(
     ("model", "given", "has"),
     [
         ("fm", "--seed 12", 0),
-        ("fm", "--rank 9", 8),
-        ("fm", "--factor-eta 1.0", 0.02),
+        ("fm", "--rank 9", 16),
+        ("fm", "--factor-eta 1.0", 0.03),
         ("fm", "--optimizer sgd", "adagrad"),
-        ("difacto", "--init 0.5", 0.02),
+        ("difacto", "--init 0.5", 0.03),
         ("difacto", "--factor-l2 0.5", 0.0),
         ("difacto", "--tiers 1:2", ((10, 4), (100, 8), (1000, 16))),
     ],

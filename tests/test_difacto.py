@@ -264,11 +264,21 @@ def test_a_damaged_model_is_refused() -> None:
         rest = {k: v for k, v in parts.items() if k != name}
         with pytest.raises(Corrupt):
             DiFacto._from_parts("x", "difacto", dict(good), rest)
-    for name in good:
+    for name in good.keys() - {"factor_beta"}:
         fewer = {k: v for k, v in good.items() if k != name}
         with pytest.raises(Corrupt):
             DiFacto._from_parts("x", "difacto", fewer, dict(parts))
     assert DiFacto._restored(good, parts, model.names).to_bytes() == model.to_bytes()
+
+
+def test_a_model_without_a_factor_beta_has_that_of_its_time() -> None:
+    model = DiFacto(factor_beta=1.0)
+    model.learn_many(random_batch(seed=8))
+    assert "factor_beta" not in model.settings()
+    again = pqrlearn.from_bytes(model.to_bytes())
+    assert isinstance(again, DiFacto)
+    assert again.factor_beta == 1.0
+    assert DiFacto(factor_beta=0.5).settings()["factor_beta"] == 0.5
 
 
 def test_the_largest_index_works() -> None:

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pqrlearn import hyper
 from pqrlearn.journal import Journal, key_of
 from pqrlearn.learners import Auto
@@ -156,6 +158,13 @@ def measure(cell: Cell, trials: Path | None = None) -> Result:
         "tests": tests,
         "nonzeros": sum(learner.nonzeros().values()),
         "order": separation.order if separation else None,
-        "auto": learner.summary() if isinstance(learner, Auto) else None,
+        "auto": _about(learner, task) if isinstance(learner, Auto) else None,
         "truth": cell.source.parts(cell.split).truth,
     }
+
+
+def _about(learner: Auto, task: Task) -> dict[str, Any]:
+    """What Auto found out, and how many of the features that rose are among the most frequent."""
+    rose, frequent = learner.high, task.counts.separate(order=len(learner.high)).features
+    share = float(np.isin(rose, frequent).mean()) if len(rose) else 0.0
+    return learner.summary() | {"frequent": share}
