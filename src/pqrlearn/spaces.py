@@ -10,13 +10,14 @@ A point is a number from 0 to 1 for each axis, so that "near" means the same on 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from pqrlearn.hyper import SCHEDULES, Settings
+from pqrlearn.hyper import MAX_ORDER, SCHEDULES, Settings
 from pqrlearn.loss import FloatArray, loss_named
 
 LOWEST, HIGHEST = 1e-4, 10.0
@@ -94,8 +95,9 @@ class Values:
         return self.values[min(int(place * len(self.values)), len(self.values) - 1)]
 
     def place(self, value: Any) -> float:
-        at = self.values.index(value) if value in self.values else len(self.values) // 2
-        return (at + 0.5) / len(self.values)
+        known = value in self.values
+        at = self.values.index(value) if known else bisect_left(self.values, value)
+        return (min(at, len(self.values) - 1) + 0.5) / len(self.values)
 
     def edge(self, value: Any) -> str | None:
         if not self.ends or value not in (self.values[0], self.values[-1]):
@@ -176,17 +178,46 @@ def space(kind: str, loss: str, fixed: Settings | None = None) -> dict[str, Axis
     return {name: axis for name, axis in found.items() if name not in given}
 
 
+def tiers_of(rank: int) -> tuple[tuple[int, int], ...]:
+    """Tiers of DiFacto for a largest rank: a quarter of it from 10 rows on, half from 100 on."""
+    steps = [(10, rank // 4), (100, rank // 2), (1000, rank)]
+    return tuple((count, size) for count, size in steps if size)
+
+
+STARTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "lr": ({"alpha": 0.05}, {"alpha": 0.2}),
+    "pqr": (
+        {"alpha": 0.05, "order": MAX_ORDER, "interaction_scale": None},
+        {"alpha": 0.1, "order": MAX_ORDER, "interaction_scale": 1.0},
+    ),
+    "fm": (
+        {"beta": 0.13, "factor_eta": 0.025, "init": 0.1, "rank": 128},
+        {"eta": 0.05, "beta": 0.1, "factor_eta": 0.005, "init": 0.02, "rank": 16},
+    ),
+    "difacto": (
+        {"beta": 0.1, "l1": 0.01, "factor_eta": 0.02, "factor_beta": 0.1, "init": 0.1}
+        | {"tiers": tiers_of(128)},
+        {"alpha": 0.05, "factor_eta": 0.001, "init": 0.02, "tiers": tiers_of(16)},
+    ),
+}
+"""What was good on some data set: tried right after the defaults, which it changes."""
+
+
+def start_points(kind: str, space: Space, default: Mapping[str, Any]) -> list[FloatArray]:
+    """The defaults and STARTS, as points.
+
+    >>> [point.round(2).tolist() for point in start_points("lr", {"alpha": Log()}, {"alpha": 0.1})]
+    [[0.6], [0.54], [0.66]]
+    """
+    known = [{**default, **start} for start in ({}, *STARTS.get(kind, ()))]
+    return [point_of(space, settings) for settings in known]
+
+
 def order_axis(distinct: int) -> Axis:
     """Orders: no interactions, and 10 to all features."""
     if distinct <= 10:
         return Values(tuple(range(distinct + 1)), ends=False)
     return Log(10, distinct, zero=0.1, whole=True)
-
-
-def tiers_of(rank: int) -> tuple[tuple[int, int], ...]:
-    """Tiers of DiFacto for a largest rank: a quarter of it from 10 rows on, half from 100 on."""
-    steps = [(10, rank // 4), (100, rank // 2), (1000, rank)]
-    return tuple((count, size) for count, size in steps if size)
 
 
 def random_points(axes: int, count: int, seed: int) -> list[FloatArray]:

@@ -1,9 +1,10 @@
 """Tuning on a validation part: random settings, successive halving, then settings near the best.
 
-Half of the trials are spread evenly over the whole space of a learner (spaces.py), its defaults
-among them. They learn the first 1/27 of the training rows in one pass; the best third learns three
-times as many rows, and so on, until the best learn all rows. The other half is drawn in rounds near
-the best so far, closer from round to round, and learns a third of the rows, or all of them.
+The first trials are the defaults of a learner and what was good elsewhere (spaces.py); they learn
+all training rows in one pass. Half of the others are spread evenly over the whole space. They learn
+the first 1/27 of the rows, the best third learns three times as many, and so on, until the best
+learn all rows. The rest is drawn in rounds near the best so far, closer from round to round, and
+learns a third of the rows, or all of them.
 Decision 18 has the measurements behind this.
 
 The trials, and so the result, depend on a seed. Finished trials are in a journal, so a search that
@@ -36,6 +37,7 @@ from pqrlearn.separation import Counts, Separation
 
 Chosen = dict[str, Any]
 """Settings of a learner and, for PQR, its order."""
+_Scored = tuple[float, FloatArray]
 OnTrial = Callable[[float, float], None]
 """Called after every trial with the share of the work that is done and the best score so far."""
 
@@ -44,12 +46,12 @@ RUNGS, NEAR_RUNGS = 4, 2
 ROUNDS, WIDTH, NARROWER = 8, 0.15, 0.85  # of the trials near the best
 TRIALS = {
     "auto": 1,
-    "lr": 54,
-    "pqr": 108,
-    "qr": 81,
-    "fm": 324,
-    "difacto": 324,
-    "cfm": 81,
+    "lr": 108,
+    "pqr": 216,
+    "qr": 216,
+    "fm": 216,
+    "difacto": 216,
+    "cfm": 108,
     "ccfm": 54,
 }
 """So many that twice as many gain less than 0.0005 RMSE or 0.0003 LogLoss on validation rows: see
@@ -251,17 +253,24 @@ def tune(
     if not space:
         count = 1
     each = count // 2 // ROUNDS
-    start = [spaces.point_of(space, task.default())]
-    start += spaces.random_points(len(space), count - each * ROUNDS - 1, seed)
-    search = _Search(task, space, journal or Journal(None), jobs, watch, len(start), each)
-    score, winner = search.halved(start, RUNGS)
+    few = count - each * ROUNDS
+    start = spaces.start_points(task.kind, space, task.default())[:few]
+    spread = spaces.random_points(len(space), few - len(start), seed)
+    plan = [(len(start), 1), (len(spread), RUNGS), *[(each, NEAR_RUNGS)] * ROUNDS]
+    search = _Search(task, space, journal or Journal(None), jobs, watch, plan)
+    score, winner = search.halved(start, 1)
+    if spread:
+        score, winner = _better((score, winner), search.halved(spread, RUNGS))
     for turn in range(ROUNDS if each else 0):
         width = WIDTH * NARROWER**turn
         around = [spaces.near(winner, width, [seed, turn, at]) for at in range(each)]
-        found = search.halved(around, NEAR_RUNGS)
-        score, winner = min((score, winner), found, key=lambda pair: pair[0])
+        score, winner = _better((score, winner), search.halved(around, NEAR_RUNGS))
     settings = search.settings(winner)
     return Tuned(task.kind, settings, score, search.done, spaces.edges(space, settings))
+
+
+def _better(a: _Scored, b: _Scored) -> _Scored:
+    return b if b[0] < a[0] else a
 
 
 class _Search:
@@ -274,21 +283,20 @@ class _Search:
         journal: Journal,
         jobs: int,
         watch: OnTrial | None,
-        start: int,
-        each: int,
+        plan: Sequence[tuple[int, int]],
     ) -> None:
         self.task, self.space, self.journal = task, space, journal
         self.jobs, self.watch = jobs, watch
         self.done: list[Trial] = []
         self._key = task.key()
-        self._cost = self._rows(start, RUNGS) + ROUNDS * self._rows(each, NEAR_RUNGS)
+        self._cost = sum(self._rows(trials, rungs) for trials, rungs in plan)
         self._learned = 0
         self._best = math.inf
 
     def settings(self, point: FloatArray) -> Chosen:
         return {**self.task.fixed, **spaces.settings_at(self.space, point)}
 
-    def halved(self, alive: list[FloatArray], rungs: int) -> tuple[float, FloatArray]:
+    def halved(self, alive: list[FloatArray], rungs: int) -> _Scored:
         """Runs points on ever more rows; the best of those that learned all, with its score."""
         for rows in self._sizes(rungs):
             trials = self._rung([self.settings(point) for point in alive], rows)
