@@ -124,6 +124,7 @@ class DiFacto:
     seed: int
     init: float
     factor_eta: float
+    factor_beta: float
     factor_l2: float
     counts: Counter[int] = field(default_factory=Counter)
     factors: dict[int, Array] = field(default_factory=dict)
@@ -155,7 +156,7 @@ class DiFacto:
                     self.sums[i],
                     slope * gradient,
                     eta=self.factor_eta,
-                    beta=1.0,
+                    beta=self.factor_beta,
                     l1=0.0,
                     l2=self.factor_l2,
                 )

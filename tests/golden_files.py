@@ -56,8 +56,16 @@ def models() -> dict[str, Learner]:
         "pqr": PQR(Separation.top_k(ROWS, 2), "squared", optimizer, interaction_scale=0.5),
         "lr": LR("squared", optimizer),
         "qr": QR("squared", optimizer, interaction_scale=None, bias=False),
-        "fm": FM("squared", AdaGrad(eta=0.5, l2=0.125), rank=2, seed=3, init=0.5),
-        "difacto": DiFacto("squared", optimizer, tiers=((1, 2), (3, 3)), seed=3, init=0.5),
+        "fm": FM("squared", AdaGrad(eta=0.5, l2=0.125, factor_eta=0.02), rank=2, seed=3, init=0.5),
+        "difacto": DiFacto(
+            "squared",
+            optimizer,
+            tiers=((1, 2), (3, 3)),
+            seed=3,
+            init=0.5,
+            factor_eta=0.02,
+            factor_beta=1.0,
+        ),
         "mixture": Mixture([LR("squared"), PQR(Separation.top_k(ROWS, 2), "squared", optimizer)]),
     }
     for model in made.values():

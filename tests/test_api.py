@@ -179,7 +179,7 @@ def test_a_learner_shows_its_order_or_what_rose() -> None:
     model.learn_many(ROWS * 50, [1.0, 2.0, 3.0] * 50)
     assert f"high={len(model.high)}, " in repr(model)
     assert len(model.high) > 0
-    assert "rank=8" in repr(FM())
+    assert "rank=16" in repr(FM())
     assert "learners=[LR(loss='logistic', rows=0" in repr(Mixture([LR(), LR(alpha=0.2)]))
 
 

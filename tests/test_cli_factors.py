@@ -53,12 +53,13 @@ def train(*arguments: object) -> None:
         ("--model difacto", DiFacto()),
         (
             "--model difacto --tiers 2:3,50:9 --seed 7 --init 0.1 --alpha 0.2 --beta 2 --l1 0.01 "
-            "--l2 0.1 --factor-eta 0.05 --factor-l2 0.2 --loss squared --no-bias",
+            "--l2 0.1 --factor-eta 0.05 --factor-beta 0.5 --factor-l2 0.2 --loss squared --no-bias",
             DiFacto(
                 "squared",
                 Ftrl(alpha=0.2, beta=2.0, l1=0.01, l2=0.1),
                 tiers=((2, 3), (50, 9)),
                 factor_eta=0.05,
+                factor_beta=0.5,
                 factor_l2=0.2,
                 seed=7,
                 init=0.1,
@@ -88,10 +89,10 @@ def test_models_with_factors_are_learned_resumed_and_shown(
     ("model", "given", "has"),
     [
         ("fm", "--seed 12", 0),
-        ("fm", "--rank 9", 8),
-        ("fm", "--factor-eta 1.0", 0.02),
+        ("fm", "--rank 9", 16),
+        ("fm", "--factor-eta 1.0", 0.03),
         ("fm", "--optimizer sgd", "adagrad"),
-        ("difacto", "--init 0.5", 0.02),
+        ("difacto", "--init 0.5", 0.03),
         ("difacto", "--factor-l2 0.5", 0.0),
         ("difacto", "--tiers 1:2", ((10, 4), (100, 8), (1000, 16))),
     ],

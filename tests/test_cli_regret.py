@@ -69,6 +69,9 @@ def test_the_figures_of_made_rows() -> None:
     assert (found["data"], found["rows"], found["order"], found["radius"]) == ("made", 1500, 12, 3)
     assert [point["rows"] for point in found["points"]] == [100, 247, 608, 1500]
     assert [each["name"] for each in found["optimizers"]] == ["ogd", "ftrl"]
+    assert found["interaction_scale"] is None  # the paper's model
+    assert [point["rows"] for point in found["experts"]] == [100, 247, 608, 1500]
+    assert all(point["regret"] <= point["bound"] for point in found["experts"])
 
 
 @pytest.mark.parametrize("name", ["ml-100k", "criteo"])
@@ -88,14 +91,16 @@ def test_rows_and_optimizers_can_be_chosen() -> None:
     assert list(point["regret"]) == ["ftrl"]
     assert point["theorem"] is None
     assert found["optimizers"][0]["alpha"] == 0.3
-    whole = figures("made", "--rows", "all", "--points", 1, "--interaction-scale", "none")
-    assert (whole["points"][0]["rows"], whole["interaction_scale"]) == (1500, None)
+    whole = figures("made", "--rows", "all", "--points", 1, "--interaction-scale", 0.5)
+    assert (whole["points"][0]["rows"], whole["interaction_scale"]) == (1500, 0.5)
 
 
 @pytest.mark.usefixtures("made")
 def test_people_see_two_tables_and_the_constants() -> None:
     text = out("made", "--radius", 3, "--order", 12, "--points", 3)
-    assert "regret_T: Made clicks, 1,500 rows, order 12, ‖θ‖ ≤ 3, logistic loss" in text
+    assert "regret_T: Made clicks, 1,500 rows, order 12, ‖θ‖ ≤ 3, logistic loss, inter" in text
+    assert "interactions as in the paper" in text
+    assert "Auto against its experts: Made clicks, 1,500 rows" in text
     assert "regret_T / T: Made clicks" in text
     for column in ("OGD", "FTRL", "FTRL-Proximal", "Theorem 1", "worst case", "best loss"):
         assert text.count(f" {column} ") == 2 or column == "FTRL"

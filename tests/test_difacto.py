@@ -33,6 +33,7 @@ def twin(model: DiFacto) -> embedded.DiFacto:
         seed=model.seed,
         init=model.init,
         factor_eta=model.factor_eta,
+        factor_beta=model.factor_beta,
         factor_l2=model.factor_l2,
     )
 
@@ -55,6 +56,7 @@ def ranks(model: DiFacto) -> dict[int, int]:
     ftrls,
     st.sampled_from([((1, 2), (3, 5), (6, 17)), ((2, 8), (4, 9)), ((1, 3),), ()]),
     st.sampled_from([0.0, 0.5]),
+    st.sampled_from([0.125, 1.0]),
     st.booleans(),
 )
 def test_native_difacto_matches_the_definition(
@@ -63,10 +65,18 @@ def test_native_difacto_matches_the_definition(
     optimizer: Ftrl,
     tiers: tuple[tuple[int, int], ...],
     factor_l2: float,
+    factor_beta: float,
     bias: bool,
 ) -> None:
     model = DiFacto(
-        loss, optimizer, tiers=tiers, factor_eta=0.1, factor_l2=factor_l2, init=0.2, bias=bias
+        loss,
+        optimizer,
+        tiers=tiers,
+        factor_eta=0.1,
+        factor_beta=factor_beta,
+        factor_l2=factor_l2,
+        init=0.2,
+        bias=bias,
     )
     reference = twin(model)
     predictions = model.learn_many(as_batch(rows))
@@ -231,6 +241,7 @@ def test_settings_out_of_range_are_errors() -> None:
             DiFacto(tiers=tiers)
     wrong_settings: list[dict[str, float]] = [
         *({"factor_eta": rate} for rate in (0.0, 1e39)),
+        *({"factor_beta": rate} for rate in (0.0, 1e39)),
         *({"factor_l2": rate} for rate in (-1.0, 1e39)),
         *({"init": rate} for rate in (0.0, 1e39)),  # the largest float is 3e38
         {"seed": -1},
@@ -253,11 +264,21 @@ def test_a_damaged_model_is_refused() -> None:
         rest = {k: v for k, v in parts.items() if k != name}
         with pytest.raises(Corrupt):
             DiFacto._from_parts("x", "difacto", dict(good), rest)
-    for name in good:
+    for name in good.keys() - {"factor_beta"}:
         fewer = {k: v for k, v in good.items() if k != name}
         with pytest.raises(Corrupt):
             DiFacto._from_parts("x", "difacto", fewer, dict(parts))
     assert DiFacto._restored(good, parts, model.names).to_bytes() == model.to_bytes()
+
+
+def test_a_model_without_a_factor_beta_has_that_of_its_time() -> None:
+    model = DiFacto(factor_beta=1.0)
+    model.learn_many(random_batch(seed=8))
+    assert "factor_beta" not in model.settings()
+    again = pqrlearn.from_bytes(model.to_bytes())
+    assert isinstance(again, DiFacto)
+    assert again.factor_beta == 1.0
+    assert DiFacto(factor_beta=0.5).settings()["factor_beta"] == 0.5
 
 
 def test_the_largest_index_works() -> None:

@@ -187,7 +187,7 @@ def test_the_defaults_leave_factors_alive(descent: Descent) -> None:
     batch = random_batch(seed=6, rows=300)
     model = FM(optimizer=descent)
     model.learn_many(batch)
-    assert model.nonzeros()["factor"] == 8 * len(np.unique(batch.indices))
+    assert model.nonzeros()["factor"] == model.rank * len(np.unique(batch.indices))
 
 
 # Edges.

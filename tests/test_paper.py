@@ -20,7 +20,7 @@ from pqrlearn.paper.sources import Source
 from pqrlearn.paper.work import Workspace, accuracy, training_times
 
 TINY = Source("avazu", 2e-5)
-PLAN = Plan(splits=2, repeats=2, trials=3, costly_trials=3, timings=2)
+PLAN = Plan(splits=3, repeats=2, trials=3, timings=2)
 
 
 # What the paper prints.
@@ -29,9 +29,12 @@ PLAN = Plan(splits=2, repeats=2, trials=3, costly_trials=3, timings=2)
 @pytest.mark.parametrize("data", printed.FIGURES)
 def test_every_printed_column_has_a_contender_and_the_other_way_round(data: str) -> None:
     columns = {column for models in printed.FIGURES[data].values() for column in models}
-    found = [contender for contender in contenders(data) if contender.kind != "ccfm"]
-    assert {contender.printed for contender in found} == columns
-    assert sum(contender.printed == f"pqr {printed.ORDERS[data][2]}" for contender in found) == 2
+    found = [contender.printed for contender in contenders(data)]
+    assert {*found} - {None} == columns
+    assert found.count(f"pqr {printed.ORDERS[data][2]}") == found.count("fm") == 2
+    titles = [contender.title for contender in contenders(data)]
+    assert len({*titles}) == len(titles)
+    assert titles[-1] == "Auto, untouched"
 
 
 def test_the_printed_figures_are_those_of_the_paper() -> None:
@@ -67,8 +70,10 @@ def test_a_simulated_stream_says_so_everywhere() -> None:
 
 def test_counting_sees_the_training_part_only() -> None:
     task = cell(PLAN, TINY, pqr(50, "none"), 0).task()
-    assert task.separation is not None
-    assert task.separation.rows == len(task.train) == 648
+    high = task.separation({"order": 50})
+    assert high is not None
+    assert high.rows == len(task.train) == 648
+    assert high.order == 50
 
 
 def test_a_cell_is_measured_once_for_every_seed_of_a_model_that_has_one() -> None:
@@ -93,10 +98,10 @@ def test_the_test_part_does_not_choose_settings(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_quick_plan_is_a_smaller_one() -> None:
-    full, quick = FULL.settings(), QUICK.settings()
-    assert full["repeats"] == 20
-    assert full["splits"] == 5
-    assert all(quick[name] <= full[name] for name in full)
+    assert (FULL.splits, FULL.repeats) == (5, 20)
+    assert QUICK.splits < FULL.splits
+    assert QUICK.repeats < FULL.repeats
+    assert QUICK.trials is FULL.trials is None  # fewer trials would cost the hungry most
 
 
 # Getting it done.
@@ -106,11 +111,11 @@ def entries() -> list[tuple[Source, Contender]]:
     return [(TINY, Contender("LR", "lr")), (TINY, Contender("CCFM", "ccfm"))]
 
 
-def test_costly_models_are_tuned_on_the_first_split_only() -> None:
+def test_costly_models_are_tuned_on_the_first_splits_only() -> None:
     linear, costly = accuracy(Workspace(None), PLAN, entries())
-    assert [result["validation"] is None for result in linear] == [False, False]
-    assert [result["validation"] is None for result in costly] == [False, True]
-    assert costly[0]["settings"] == costly[1]["settings"]
+    assert [result["validation"] is None for result in linear] == [False, False, False]
+    assert [result["validation"] is None for result in costly] == [False, False, True]
+    assert costly[0]["settings"] == costly[2]["settings"]
 
 
 def test_finished_cells_are_not_measured_again(
@@ -137,7 +142,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
     done[:] = [""]
     monkeypatch.setattr(work, "measure", lambda m, t: done.append(m.split) or measure(m, t))
     assert accuracy(Workspace(tmp_path), PLAN, entries()) == whole
-    assert len(done) - 1 == 4 - 2
+    assert len(done) - 1 == 6 - 2
 
 
 def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
@@ -166,7 +171,14 @@ def test_times_are_kept_too(tmp_path: Path) -> None:
 def row(contender: Contender, *splits: list[float], seconds: tuple[float, ...] = ()) -> Row:
     def result(losses: list[float]) -> dict[str, Any]:
         tests = [{"rmse": loss} for loss in losses]
-        return {"settings": {}, "tests": tests, "nonzeros": 7, "order": None, "truth": None}
+        return {
+            "settings": {},
+            "edges": {},
+            "tests": tests,
+            "nonzeros": 7,
+            "order": None,
+            "truth": None,
+        }
 
     linear = [result([1.04]), result([1.06])]
     mine = [result(losses) for losses in splits]
@@ -209,7 +221,7 @@ def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_data")
 def test_what_could_not_run_is_said_beside_the_papers_figures() -> None:
     glance, table = tables.rmse(Workspace(None), PLAN, ["ml-10m"])
-    assert ["FM", "0.9605 ± 1.7e-03", "–"] in list(glance.rows)
+    assert ["FM (AdaGrad)", "0.9605 ± 1.7e-03", "–"] in list(glance.rows)
     assert glance.columns == ["", "ML10M paper", "here"]
     assert "could not run: MovieLens 10M was not found" in table.notes[0]
     assert ["PQR k=2000", "0.9536"] in list(table.rows)
@@ -231,7 +243,7 @@ def test_a_simulated_table_shows_the_truth_and_calls_itself_simulated() -> None:
     assert table.rows[-1][0] == "the truth"
     assert len(table.rows) == len(contenders("avazu")) + 1
     assert {len(line) for line in table.rows} == {len(table.columns)}
-    assert {line[0] for line in chosen.rows} >= {"LR", "FM", "PQR k=8000 (none)"}
+    assert {line[0] for line in chosen.rows} >= {"LR", "FM (AdaGrad)", "PQR k=8000 (none)"}
 
 
 # The command.
@@ -249,9 +261,19 @@ def test_the_command_prints_a_table_and_the_same_as_json(tmp_path: Path) -> None
     assert data["choices"][0].startswith("Random splits: 1, seeds from 1 on")
     found = data["tables"]["binary kdd2012 simulated"]
     assert found["columns"][1] == "AUC paper"
-    assert [line[0] for line in found["rows"]][:3] == ["LR", "FM", "DiFacto"]
+    titles = [line[0] for line in found["rows"]]
+    assert titles[:3] == ["LR", "FM (AdaGrad)", "FM (OGD + l1, as the paper)"]
     models = found["data"]["rows"]
-    assert models[0]["splits"][0]["settings"].keys() == {"alpha", "l1", "l2"}
+    assert models[0]["splits"][0]["settings"].keys() == {"alpha", "beta", "l1", "l2"}
+    auto = next(model for model in models if model["model"] == "Auto, untouched")
+    assert auto["splits"][0]["auto"]["regret"] <= auto["splits"][0]["auto"]["bound"]
+
+
+def test_another_seed_is_another_split(tmp_path: Path) -> None:
+    given = ("paper", "table", "binary", "--simulated", "--data", "kdd2012", *QUICKLY)
+    first, second = (figures(*given, "--cache", tmp_path, "--split-seed", seed) for seed in (1, 7))
+    assert second["choices"][0].startswith("Random splits: 1, seeds from 7 on")
+    assert first["tables"] != second["tables"]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from pqrlearn.paper.work import Workspace
 from pqrlearn.plots import Line, Panel
 
 TINY = Source("kdd2012", 5e-6)
-PLAN = Plan(splits=1, repeats=1, trials=2, study_trials=2, timings=2)
+PLAN = Plan(splits=1, repeats=1, trials=2, timings=2)
 
 
 # The order study.
@@ -35,15 +35,19 @@ def test_orders_go_up_to_the_number_of_features() -> None:
 
 
 def test_the_study_has_a_line_for_every_order_and_panels_for_loss_time_and_size() -> None:
-    (table,), panels = study(Workspace(None), PLAN, [TINY])
-    assert [line[0] for line in table.rows] == ["LR", *(f"{k:,}" for k in orders(TINY))]
+    (table, answer), panels = study(Workspace(None), PLAN, [TINY])
+    assert [line[0] for line in table.rows] == ["LR", *(f"{k:,}" for k in orders(TINY)), "Auto"]
+    assert answer.title == "KDD2012, simulated: Auto's answer to the question of the order"
+    assert answer.data["regret"] <= answer.data["bound"]
+    assert 0 <= answer.data["frequent"] <= 1
+    assert answer.data["high"] > 0
     assert [panel.y_label for panel in panels] == [
         "test LogLoss",
         "training time × LR",
         "non-zeros",
     ]
-    linear, none, default = panels[2].lines
-    assert [line.name for line in panels[2].lines] == ["LR", "PQR (none)", "PQR (default)"]
+    linear, _, none, default = panels[2].lines
+    assert [line.name for line in panels[2].lines] == ["LR", "Auto", "PQR (none)", "PQR (default)"]
     assert list(none.x) == list(default.x) == orders(TINY)
     assert len({*linear.y}) == 1
     assert [point["nonzeros"] for point in table.data if point["scale"] == "none"] == list(none.y)
@@ -160,7 +164,7 @@ SMALL = ("--repeats", 1, "--trials", 2, "--jobs", 1)
 def test_the_study_is_drawn_where_it_is_wanted(tmp_path: Path) -> None:
     given = ("paper", "study", *GIVEN, *SMALL, "--cache", tmp_path / "cache")
     found = figures(*given)
-    assert [*found["tables"]] == ["study kdd2012 simulated"]
+    assert [*found["tables"]] == ["study kdd2012 simulated", "order kdd2012 simulated"]
 
 
 def test_all_of_it_in_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,7 +184,10 @@ def test_the_figure_shows_what_lies_above_zero() -> None:
 
     played = game("logistic", stream("logistic", seed=1, rows=50))
     whole, average = panels([point(10, -1.0), point(100, 4.0)], "fifty rows", played)
-    assert (whole.title, average.title) == ("fifty rows", "order 15, ‖θ‖ ≤ 3")
+    assert (whole.title, average.title) == (
+        "fifty rows",
+        "order 15, ‖θ‖ ≤ 3, interactions as in the paper",
+    )
     ogd, ftrl = whole.lines
     assert (ogd.name, ogd.x, ogd.y) == ("OGD", [100], [4.0])
     assert (ftrl.name, ftrl.x, ftrl.y) == ("FTRL-Proximal", [10, 100], [2.0, 2.0])

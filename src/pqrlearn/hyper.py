@@ -33,19 +33,23 @@ suggestion, and more. The loss changes slowly with the order, so steps of 4 are 
 four orders costs at most ln 4 = 1.39 nats of LogLoss in total; 16√d features have at most 128·d
 pairs."""
 
-RANK: Final = 8
+RANK: Final = 16
 """Default number of factors of a feature."""
 
 MAX_RANK: Final = 512
 
-INIT: Final = 0.02
+INIT: Final = 0.03
 """Factors start uniform in [-INIT, INIT], by a hash of the seed, the feature and the component."""
 
 TIERS: Final = ((10, 4), (100, 8), (1000, 16))
 """Default tiers of DiFacto: a feature that was in 10 rows has 4 factors, and so on."""
 
-FACTOR_ETA: Final = 0.02
-"""Default AdaGrad learning rate of factors."""
+FACTOR_ETA: Final = 0.03
+"""Default AdaGrad learning rate of factors. This and the three beside it were chosen on five data
+sets: see docs/notes/factor-defaults.md."""
+
+FACTOR_BETA: Final = 0.3
+"""Default of what damps the first steps of DiFacto's factors."""
 
 MAX_SEED: Final = 2**63 - 1
 
@@ -244,7 +248,7 @@ class Descent(Optimizer):
         """eta, beta, l1 and l2 of the linear weights, then those of the factors.
 
         >>> AdaGrad(eta=0.5).rates()
-        [0.5, 1.0, 0.0, 0.0, 0.02, 1.0, 0.0, 0.0]
+        [0.5, 1.0, 0.0, 0.0, 0.03, 1.0, 0.0, 0.0]
         """
         beta = getattr(self, "beta", 1.0)
         factor_eta = self.eta if self.factor_eta is None else self.factor_eta
@@ -409,6 +413,7 @@ class Settings(TypedDict, total=False):
     radius: float
     factor_eta: float
     factor_l2: float
+    factor_beta: float
     block_rows: int
     rank: int
     tiers: tuple[tuple[int, int], ...]

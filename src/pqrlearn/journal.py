@@ -20,7 +20,7 @@ from pqrlearn.errors import PqrError
 
 _CODE = (
     *("learners/*.py", "hyper.py", "metrics.py", "rows.py", "separation.py", "progressive.py"),
-    *("tune.py", "datasets/clicks.py", "paper/protocol.py", "paper/sources.py"),
+    *("tune.py", "spaces.py", "datasets/clicks.py", "paper/protocol.py", "paper/sources.py"),
 )
 """The code that results depend on, besides the native core."""
 

@@ -263,9 +263,9 @@ class FMRegressor(FMParams, _LossRegressor):
 class DiFactoClassifier(DiFactoParams, _Classifier):
     """DiFacto: frequent features have more factors.
 
-    `tiers` are pairs of a number of rows and the number of factors from there on, `factor_eta` and
-    `factor_l2` the rates of factors; they start within ±`init`, by `seed`. `alpha`, `beta`, `l1`
-    and `l2` are the rates of linear weights.
+    `tiers` are pairs of a number of rows and the number of factors from there on, `factor_eta`,
+    `factor_beta` and `factor_l2` the rates of factors; they start within ±`init`, by `seed`.
+    `alpha`, `beta`, `l1` and `l2` are the rates of linear weights.
 
     >>> model = DiFactoClassifier(tiers=((2, 4), (20, 8)))
     >>> for n in range(100):

@@ -12,6 +12,7 @@ from pqrlearn.cli.words import Bytes, Choice, Order, SampleRows, Tiers
 from pqrlearn.guess import Choices
 from pqrlearn.hyper import (
     DESCENTS,
+    FACTOR_BETA,
     FACTOR_ETA,
     INIT,
     OPTIMIZERS,
@@ -184,6 +185,11 @@ def embedding(command: F) -> F:
             type=float,
             help="adagrad, sgd, difacto: step size of factors. Default: "
             f"{FACTOR_ETA}; for sgd that of --eta.",
+        ),
+        click.option(
+            "--factor-beta",
+            type=float,
+            help=f"difacto: damps the first steps of factors. Default: {FACTOR_BETA}.",
         ),
         click.option(
             "--factor-l2",

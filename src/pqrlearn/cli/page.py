@@ -36,7 +36,9 @@ HEADINGS: Final[dict[str, tuple[str, ...]]] = {
         *("base", "trials", "validation", "shuffle", "rows", "search_seed", "cache", "jobs"),
     ),
     "Optimizer": ("optimizer", "alpha", "beta", "l1", "l2", "eta", "schedule", "radius"),
-    "Factors": ("rank", "tiers", "seed", "init", "factor_eta", "factor_l2", "block_rows"),
+    "Factors": (
+        *("rank", "tiers", "seed", "init", "factor_eta", "factor_beta", "factor_l2", "block_rows"),
+    ),
     "Files": ("format", "columns", "delimiter", "encoding", "other_columns"),
 }
 """Options by heading, in the order of the help: the most used first."""

@@ -59,6 +59,7 @@ class Budget:
     splits: int | None
     repeats: int | None
     trials: int | None
+    split_seed: int | None
     cache: str | None
     jobs: int
     quiet: bool
@@ -66,6 +67,7 @@ class Budget:
 
     def plan(self) -> Plan:
         counts = {"splits": self.splits, "repeats": self.repeats, "trials": self.trials}
+        counts["seed"] = self.split_seed
         changed = {name: count for name, count in counts.items() if count is not None}
         return replace(QUICK if self.quick else FULL, **changed)
 
@@ -84,7 +86,7 @@ class Budget:
 def budget(command: F) -> F:
     """The options of a Budget."""
     settings = [
-        click.option("--quick", is_flag=True, help="Fewer splits, repeats and trials."),
+        click.option("--quick", is_flag=True, help="Fewer splits and repeats."),
         click.option(
             "--splits",
             type=click.IntRange(min=1),
@@ -101,7 +103,13 @@ def budget(command: F) -> F:
             "--trials",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Settings tried per cell. Default: 81.",
+            help="Settings tried per cell. Default: what each model needs, as in pqr tune.",
+        ),
+        click.option(
+            "--split-seed",
+            type=click.IntRange(min=0),
+            metavar="SEED",
+            help="Random seed of the first split; the others follow. Default: 1.",
         ),
         click.option(
             "--cache",

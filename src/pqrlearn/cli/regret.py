@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -10,6 +11,8 @@ import click
 from pqrlearn import datasets, plots
 from pqrlearn.cli import options, show, words
 from pqrlearn.hyper import OPTIMIZERS, FtrlGeneral, Optimizer
+from pqrlearn.paper.experts import auto_regret
+from pqrlearn.paper.experts import table as experts_table
 from pqrlearn.paper.regret import TITLES, Game, Point, RegretConfig, measure, panels, tables
 from pqrlearn.paper.tables import Table
 from pqrlearn.readers import at_most
@@ -80,9 +83,9 @@ class Optimizers(click.ParamType[tuple[str, ...]]):
     "--interaction-scale",
     type=words.Scale(),
     metavar="FACTOR|none",
-    default=RegretConfig.interaction_scale,
+    default="none",
     show_default=True,
-    help="Multiply the interactions of a row by FACTOR/√(their number), or do not scale them.",
+    help="Multiply the interactions of a row by FACTOR/√(their number); none is the paper's model.",
 )
 @click.option(
     "--tolerance",
@@ -107,7 +110,8 @@ def regret(
 
     The regret after T rows is the loss of learning them one by one, minus that of the best PQR in
     the ball for those T rows. FTRL is Algorithm 1 with the step of Theorem 1 for T, and is shown
-    beside the bound of the theorem.
+    beside the bound of the theorem. The regret of Auto is that against the best of its experts,
+    beside its own bound.
     """
     data = datasets.get(name)
     config = RegretConfig(
@@ -120,14 +124,17 @@ def regret(
         batch = Batch.joined(at_most(data.read(), config.rows or data.rows))
         game, chosen = config.game(batch, data.loss), config.chosen()
         points = measure(game, batch, chosen, config.points, config.tolerance, watch=step)
+        step(1.0, "Auto and its experts")
+        auto = auto_regret(batch, data.loss, [point.rows for point in points])
     title = f"{data.title}, {len(batch):,} rows"
     if figure:
         for path in plots.save(plots.draw(panels(points, title, game)), figure):
             show.note(f"drawn as {path}")
     if as_json:
-        show.print_json(_json(name, game, batch, chosen, points))
+        experts = [asdict(point) for point in auto]
+        show.print_json(_json(name, game, batch, chosen, points) | {"experts": experts})
     else:
-        _print(tables(points, title, game))
+        _print([*tables(points, title, game), experts_table(auto, title)])
 
 
 def _print(found: Sequence[Table]) -> None:

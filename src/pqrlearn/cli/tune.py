@@ -15,11 +15,16 @@ from pqrlearn.errors import DataError
 from pqrlearn.learners import LEARNERS
 from pqrlearn.loss import loss_named
 
+SHOWN = 10
+READING = {*page.HEADINGS["Table"], *page.HEADINGS["Files"]}
+"""Options that say how files are read."""
+
 
 @click.command(
     cls=page.Command, short_help="Find settings for a model on a validation part of the rows."
 )
 @options.files
+@options.schema
 @click.option(
     "--model",
     type=words.Choice(kind for kind in LEARNERS if kind != "auto"),
@@ -29,20 +34,24 @@ from pqrlearn.loss import loss_named
     help="What to find settings for: pqr, lr, qr, fm, difacto, cfm or ccfm.",
 )
 @options.loss
-@options.single_order
+@click.option(
+    "--order",
+    type=words.Order(),
+    metavar="K",
+    help="pqr: use this order instead of searching for one.",
+)
 @click.option(
     "--interaction-scale",
     type=words.Scale(),
     metavar="F|none",
-    help="Use this scale instead of searching for one.",
+    help="pqr, qr: use this scale instead of searching for one.",
 )
 @click.option(
     "--trials",
     type=click.IntRange(min=1),
-    default=tuning.TRIALS,
-    show_default=True,
     metavar="N",
-    help="Number of settings to try; the best third learns three times the rows.",
+    help="Number of settings to try. Default: "
+    f"{', '.join(f'{kind} {n}' for kind, n in tuning.TRIALS.items() if n > 1)}.",
 )
 @click.option(
     "--seed",
@@ -89,16 +98,21 @@ def tune(
     as_json: bool,
     **rest: Any,
 ) -> None:
-    """Find settings for a model: trials learn from the first rows of libsvm FILEs in one pass and
-    are compared on the last ones.
+    """Find settings for a model: trials learn from the first rows of FILEs in one pass and are
+    compared on the last ones.
 
-    Most trials learn a ninth of the rows, the better ones a third, the best all of them. All rows
-    are held in memory.
+        pqr tune clicks.csv --label click --cache tuned
+
+    Half of the trials are spread over all settings, the order of pqr among them (0: no
+    interactions); the better ones learn more rows. The other half is near the best. FILEs are what
+    pqr train reads; all rows are held in memory.
     """
+    given = options.take_settings(rest)
     config = tuning.TuneConfig(
         inputs=files,
         order=options.one_order(order, "settings are found for one order"),
-        settings=options.take_settings(rest),
+        settings=given,
+        reading=options.take_reading(rest),
         seed=search_seed,
         **rest,
     )
@@ -121,41 +135,70 @@ def _search(config: tuning.TuneConfig, task: tuning.Task, *, quiet: bool) -> tun
 
 def _command(files: tuple[str, ...], tuned: tuning.Tuned, task: tuning.Task) -> str:
     """The command that trains with the best settings."""
-    words = ["pqr", "train", *files, "-o", "model.pqr", "--model", task.kind, "--loss", task.loss]
-    if task.separation is not None:
-        words += ["--order", str(task.separation.order)]
+    words = ["pqr", "train", *files, *_reading(), "-o", "model.pqr"]
+    words += ["--model", task.kind, "--loss", task.loss]
     for name, value in tuned.settings.items():
         words += ["--" + name.replace("_", "-"), _word(value)]
     return shlex.join(words)
 
 
+def _reading() -> list[str]:
+    """The options that say how files are read, as they were given."""
+    context, found = click.get_current_context(), []
+    for param in context.command.params:
+        value = context.params.get(str(param.name))
+        if param.name in READING and value is not None:
+            found += [param.opts[0], str(value)]
+    return found
+
+
 def _word(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(f"{count}:{rank}" for count, rank in value)
-    return "none" if value is None else f"{value:g}"
+    return "none" if value is None else value if isinstance(value, str) else f"{value:g}"
 
 
 def _report(tuned: tuning.Tuned, task: tuning.Task, command: str, *, as_json: bool) -> None:
     if math.isinf(tuned.score):
         raise DataError("all trials diverged: are some values or labels very large?")
-    measure = loss_named(task.loss).metrics.title
+    measure, beside = loss_named(task.loss).metrics.title, task.yardsticks()
     if as_json:
-        show.print_json(_figures(tuned, task, measure) | {"command": command})
+        show.print_json(_figures(tuned, task, measure, beside) | {"command": command})
         return
-    whole = [trial for trial in tuned.trials if trial.rows == len(task.train)]
-    rows = [
-        [*map(_word, trial.settings.values()), f"{trial.score:.5f}"]
-        for trial in sorted(whole, key=lambda trial: trial.score)
-    ]
+    whole = {
+        tuple(trial.settings.items()): trial
+        for trial in tuned.trials
+        if trial.rows == len(task.train)
+    }
+    best = sorted(whole.values(), key=lambda trial: trial.score)[:SHOWN]
+    rows = [[*map(_word, trial.settings.values()), f"{trial.score:.5f}"] for trial in best]
+    tried = len({tuple(trial.settings.items()) for trial in tuned.trials})
     title = (
-        f"{len(tuned.trials)} trials; those that learned all {len(task.train):,} training rows, "
+        f"{tried} settings tried; the best that learned all {len(task.train):,} training rows, "
         f"validated on {len(task.validation):,} others:\n"
     )
     show.table(title, [*tuned.settings, f"validation {measure}"], rows, text_columns=0)
+    show.table("\non the same rows:\n", ["", measure], _beside(tuned, task, beside))
+    for name, edge in tuned.edges.items():
+        print(f"\n{name}={_word(tuned.settings[name])} is at the {edge} end of what was searched")
     print(f"\n{command}")
 
 
-def _figures(tuned: tuning.Tuned, task: tuning.Task, measure: str) -> dict[str, Any]:
+def _beside(
+    tuned: tuning.Tuned, task: tuning.Task, beside: dict[str, float | None]
+) -> list[list[str]]:
+    scores = {
+        f"{task.kind}, best settings": tuned.score,
+        f"{task.kind}, defaults": beside["default"],
+        "lr, defaults": beside["lr"],
+        "best constant": beside["constant"],
+    }
+    return [[name, "diverged" if s is None else f"{s:.5f}"] for name, s in scores.items()]
+
+
+def _figures(
+    tuned: tuning.Tuned, task: tuning.Task, measure: str, beside: dict[str, float | None]
+) -> dict[str, Any]:
     trials = [
         {
             "settings": trial.settings,
@@ -168,6 +211,8 @@ def _figures(tuned: tuning.Tuned, task: tuning.Task, measure: str) -> dict[str, 
         "model": tuned.kind,
         "settings": tuned.settings,
         f"validation_{measure.lower()}": tuned.score,
+        "beside": beside,
+        "at_the_edge": tuned.edges,
         "training_rows": len(task.train),
         "validation_rows": len(task.validation),
         "trials": trials,

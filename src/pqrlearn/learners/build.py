@@ -31,7 +31,7 @@ _OWN: dict[str, tuple[str, ...]] = {
     "lr": ("bias",),
     "qr": ("interaction_scale", "max_pairs_per_row", "bias"),
     "fm": ("rank", "seed", "init", "bias"),
-    "difacto": ("tiers", "factor_eta", "factor_l2", "seed", "init", "bias"),
+    "difacto": ("tiers", "factor_eta", "factor_beta", "factor_l2", "seed", "init", "bias"),
     "cfm": ("bias",),
     "ccfm": (),
 }

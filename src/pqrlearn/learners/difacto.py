@@ -12,6 +12,7 @@ from pqrlearn import _core, modelfile
 from pqrlearn.errors import HyperError
 from pqrlearn.hyper import (
     DIFACTO_FTRL,
+    FACTOR_BETA,
     FACTOR_ETA,
     INIT,
     TIERS,
@@ -26,17 +27,17 @@ from pqrlearn.hyper import (
 from pqrlearn.learners.embedded import Coordinates, Embedded
 from pqrlearn.loss import LossName
 
-_BETA = 1.0
+_OLD_BETA = 1.0  # of model files that do not say
 
 
 class DiFacto(Embedded):
     """DiFacto (Li et al.): frequent features have more factors, rare ones none.
 
     Linear weights learn by FTRL-Proximal (`optimizer`, or its rates `alpha`, `beta`, `l1` and
-    `l2`), factors by AdaGrad (`factor_eta`, `factor_l2`). `tiers` are pairs of a number of learned
-    rows and the number of factors from there on; the product of two vectors ends with the shorter
-    one. The factors of a feature count only while its linear weight is not zero, which l1 controls.
-    A feature never learned is ignored.
+    `l2`), factors by AdaGrad (`factor_eta`, `factor_beta`, `factor_l2`). `tiers` are pairs of a
+    number of learned rows and the number of factors from there on; the product of two vectors ends
+    with the shorter one. The factors of a feature count only while its linear weight is not zero,
+    which l1 controls. A feature never learned is ignored.
 
     >>> model = DiFacto(tiers=[(2, 4), (20, 8)])
     >>> for _ in range(50):
@@ -56,6 +57,7 @@ class DiFacto(Embedded):
         *,
         tiers: Iterable[tuple[int, int]] = TIERS,
         factor_eta: float = FACTOR_ETA,
+        factor_beta: float = FACTOR_BETA,
         factor_l2: float = 0.0,
         seed: int = 0,
         init: float = INIT,
@@ -69,6 +71,7 @@ class DiFacto(Embedded):
         self.optimizer = optimizer
         self.tiers = check_tiers(tiers)
         self.factor_eta = check_rate("factor_eta", factor_eta, above=0)
+        self.factor_beta = check_rate("factor_beta", factor_beta, above=0)
         self.factor_l2 = check_rate("factor_l2", factor_l2)
         self._model = _core.Difacto(
             self.loss,
@@ -77,7 +80,7 @@ class DiFacto(Embedded):
             self.seed,
             self.init,
             list(optimizer.rates().values()),
-            [self.factor_eta, _BETA, self.factor_l2],
+            [self.factor_eta, self.factor_beta, self.factor_l2],
         )
 
     def _bias_weight(self) -> float:
@@ -105,6 +108,7 @@ class DiFacto(Embedded):
             "tiers": [list(tier) for tier in self.tiers],
             "factor_eta": self.factor_eta,
             "factor_l2": self.factor_l2,
+            **({} if self.factor_beta == _OLD_BETA else {"factor_beta": self.factor_beta}),
         }
 
     def _seen(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
@@ -131,6 +135,7 @@ class DiFacto(Embedded):
             optimizer_from(settings["optimizer"]),
             tiers=settings["tiers"],
             factor_eta=settings["factor_eta"],
+            factor_beta=settings.get("factor_beta", _OLD_BETA),
             factor_l2=settings["factor_l2"],
             seed=settings["seed"],
             init=settings["init"],

@@ -126,4 +126,5 @@ class DiFactoParams(_FactorParams):
 
     kind = "difacto"
     tiers: tuple[tuple[int, int], ...] = setting(default=TIERS)
+    factor_beta: float | None = setting(default=None)
     alpha: float | None = setting(default=None)

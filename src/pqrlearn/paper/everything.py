@@ -8,8 +8,10 @@ from pqrlearn import datasets
 from pqrlearn.datasets.statistics import Statistics
 from pqrlearn.hyper import Ftrl, FtrlGeneral, Ogd
 from pqrlearn.paper import complexity, tables
+from pqrlearn.paper.experts import auto_regret
+from pqrlearn.paper.experts import table as experts_table
 from pqrlearn.paper.printed import CLICKS, RATINGS
-from pqrlearn.paper.protocol import Plan
+from pqrlearn.paper.protocol import SCALES, Plan
 from pqrlearn.paper.regret import Game, measure, panels
 from pqrlearn.paper.regret import tables as regret_tables
 from pqrlearn.paper.report import Figure, Section
@@ -67,12 +69,20 @@ def _regret(workspace: Workspace, sources: Sequence[Source]) -> Section:
         source = min(mine, key=lambda one: len(one.rows().batch))
         batch = source.rows().batch.part(0, min(REGRET_ROWS, len(source.rows().batch)))
         title = f"{source.title}, first {len(batch):,} rows"
-        game = Game(Counts.of(batch).separate(order=REGRET_ORDER), loss, REGRET_RADIUS)
         players = [Ogd(radius=REGRET_RADIUS), FtrlGeneral(radius=REGRET_RADIUS), Ftrl()]
-        points = measure(game, batch, players, watch=workspace.watch)
-        found += regret_tables(points, title, game)
-        figures.append(Figure(f"regret-{source.name}", title, panels(points, title, game)))
-    words = "FTRL is Algorithm 1 with the step of Theorem 1; docs/regret.md explains the terms."
+        for name, scale in SCALES.items():
+            high = Counts.of(batch).separate(order=REGRET_ORDER)
+            game = Game(high, loss, REGRET_RADIUS, scale)
+            points = measure(game, batch, players, watch=workspace.watch)
+            found += regret_tables(points, title, game)
+            file = f"regret-{source.name}-{name}"
+            figures.append(Figure(file, f"{title}, {game.scaling}", panels(points, title, game)))
+        auto = auto_regret(batch, loss, [point.rows for point in points])
+        found.append(experts_table(auto, title))
+    words = (
+        "FTRL is Algorithm 1 with the step of Theorem 1; docs/regret.md explains the terms. First "
+        "the paper's model, then the one with scaled interactions, then Auto against its experts."
+    )
     return Section("Regret", found, figures, words)
 
 

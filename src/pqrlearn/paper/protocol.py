@@ -11,19 +11,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pqrlearn import hyper
-from pqrlearn.hyper import Settings
 from pqrlearn.journal import Journal, key_of
+from pqrlearn.learners import Auto
 from pqrlearn.paper.printed import ORDERS, RATINGS
 from pqrlearn.paper.sources import Source
 from pqrlearn.progressive import evaluate
-from pqrlearn.separation import Counts
-from pqrlearn.tune import Task, chunks, tune
+from pqrlearn.tune import TRIALS, Chosen, Task, chunks, tune
 
 Result = dict[str, Any]
 SCALES = {"none": None, "default": hyper.INTERACTION_SCALE}
 """Interaction scales of PQR: none, as in the paper, and our default."""
-_COST = {"lr": 1, "pqr": 4, "fm": 6, "difacto": 8, "cfm": 200, "ccfm": 150}
+_COST = {"auto": 15, "lr": 1, "pqr": 4, "fm": 12, "difacto": 12, "cfm": 400, "ccfm": 350}
 """Rough cost of learning a row, to schedule work and to estimate the time left."""
 
 
@@ -34,20 +35,18 @@ class Plan:
     splits: int = 5
     repeats: int = 20
     """Seeds per split, for models that start from one."""
-    trials: int = 81
-    costly_trials: int = 27
-    """Trials of CFM and CCFM, which are tuned on the first split only."""
-    study_trials: int = 27
+    trials: int | None = None
+    """Settings tried per cell; None means what each model needs (`tune.TRIALS`)."""
+    costly_splits: int = 2
+    """Splits on which CFM and CCFM are tuned; the others use the settings of these."""
     timings: int = 7
     seed: int = 1
     """Seed of the first split; the others follow."""
 
-    def settings(self) -> dict[str, int]:
-        return asdict(self)
-
 
 FULL = Plan()
-QUICK = Plan(splits=2, repeats=3, trials=18, costly_trials=6, study_trials=9, timings=3)
+QUICK = Plan(splits=1, repeats=3, costly_splits=1, timings=3)
+"""Fewer splits and seeds, but as many trials: those that need many would lose the most."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,13 @@ class Contender:
 
     title: str
     kind: str
-    order: int | None = None
-    fixed: Settings = field(default_factory=Settings)
+    fixed: Chosen = field(default_factory=dict)
     printed: str | None = None
+
+    @property
+    def order(self) -> int | None:
+        """The order of PQR; None if it is searched."""
+        return self.fixed.get("order")
 
     @property
     def random(self) -> bool:
@@ -71,24 +74,31 @@ class Contender:
 
 
 def pqr(order: int, scale: str, printed: str | None = None) -> Contender:
-    fixed: Settings = {"interaction_scale": SCALES[scale]}
-    return Contender(f"PQR k={order} ({scale})", "pqr", order, fixed, printed)
+    fixed: Chosen = {"order": order, "interaction_scale": SCALES[scale]}
+    return Contender(f"PQR k={order} ({scale})", "pqr", fixed, printed)
 
 
 def contenders(data: str) -> list[Contender]:
-    """The contenders on a data set: the paper's models, and both forms of PQR."""
-    found = [Contender("LR", "lr", printed="lr"), Contender("FM", "fm", printed="fm")]
+    """The contenders on a data set: the paper's models, both forms of PQR at the paper's orders,
+    PQR with the order searched too, and the learner that tunes itself."""
+    found = [
+        Contender("LR", "lr", printed="lr"),
+        Contender("FM (AdaGrad)", "fm", printed="fm"),
+        Contender("FM (OGD + l1, as the paper)", "fm", {"optimizer": "sgd"}, "fm"),
+    ]
     if data in RATINGS:
-        # Steps of the matrix take most of the time.
-        ball: Settings = {"block_rows": 256 if data == "ml-100k" else 1024}
-        found += [
-            Contender("CFM", "cfm", fixed=ball, printed="cfm"),
-            Contender("CCFM", "ccfm", fixed=ball),
-        ]
+        found += [Contender("CFM", "cfm", printed="cfm"), Contender("CCFM", "ccfm")]
     found.append(Contender("DiFacto", "difacto", printed="difacto"))
     for scale in SCALES:
         found += [pqr(k, scale, f"pqr {k}") for k in ORDERS[data]]
-    return found
+    every: Chosen = {"order": hyper.MAX_ORDER, "interaction_scale": None}
+    return [
+        *found,
+        Contender("PQR all features high (none)", "pqr", every),
+        Contender("PQR best k (none)", "pqr", {"interaction_scale": None}),
+        Contender("PQR best k, own rate of interactions", "pqr"),
+        Contender("Auto, untouched", "auto"),
+    ]
 
 
 @dataclass(frozen=True)
@@ -100,7 +110,7 @@ class Cell:
     split: int
     trials: int
     repeats: int
-    settings: Settings | None = None
+    settings: Chosen | None = None
 
     def key(self) -> str:
         mine = [asdict(self.contender), self.split, self.trials, self.repeats, self.settings]
@@ -109,21 +119,18 @@ class Cell:
     def task(self) -> Task:
         """The tuning task; features are counted on the training part only."""
         parts, mine = self.source.parts(self.split), self.contender
-        separation = None
-        if mine.order is not None:
-            separation = Counts.of(parts.train).separate(order=mine.order)
         loss = self.source.rows().loss
-        return Task(mine.kind, loss, parts.train, parts.validation, mine.fixed, separation)
+        return Task(mine.kind, loss, parts.train, parts.validation, mine.fixed)
 
     def cost(self) -> float:
         """Rough cost of learning, in rows of LR."""
-        passes = self.repeats + (0 if self.settings else self.trials / 3)
+        passes = self.repeats + (0 if self.settings else self.trials / 2)
         return passes * len(self.source.rows().batch) * _COST[self.contender.kind]
 
 
 def cell(plan: Plan, source: Source, contender: Contender, split: int, **known: Any) -> Cell:
     """The cell of a plan; splits are numbered from 0."""
-    trials = plan.costly_trials if contender.costly else plan.trials
+    trials = plan.trials or TRIALS[contender.kind]
     repeats = plan.repeats if contender.random else 1
     return Cell(source, contender, plan.seed + split, trials, repeats, **known)
 
@@ -134,21 +141,30 @@ def measure(cell: Cell, trials: Path | None = None) -> Result:
     Trials of costly models are stored in the journal `trials`, because a cell may take minutes.
     """
     task, test = cell.task(), cell.source.parts(cell.split).test
-    chosen, validation = cell.settings, None
+    chosen, validation, edges = cell.settings, None, {}
     if chosen is None:
         journal = Journal(trials if cell.contender.costly else None)
         tuned = tune(task, trials=cell.trials, journal=journal)
-        chosen, validation = tuned.settings, tuned.score
-    tests = []
+        chosen, validation, edges = tuned.settings, tuned.score, tuned.edges
+    tests, separation = [], task.separation(chosen)
     for seed in range(1, cell.repeats + 1):
         learner = task.trained(chosen | ({"seed": seed} if cell.contender.random else {}))
         figures = evaluate(learner, chunks(test)).figures
         tests.append({measure: figures[measure] for measure in cell.source.rows().measures})
     return {
         "settings": chosen,
+        "edges": edges,
         "validation": validation,
         "tests": tests,
         "nonzeros": sum(learner.nonzeros().values()),
-        "order": task.separation.order if task.separation else None,
+        "order": separation.order if separation else None,
+        "auto": _about(learner, task) if isinstance(learner, Auto) else None,
         "truth": cell.source.parts(cell.split).truth,
     }
+
+
+def _about(learner: Auto, task: Task) -> dict[str, Any]:
+    """What Auto found out, and how many of the features that rose are among the most frequent."""
+    rose, frequent = learner.high, task.counts.separate(order=len(learner.high)).features
+    share = float(np.isin(rose, frequent).mean()) if len(rose) else 0.0
+    return learner.summary() | {"frequent": share}

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from pqrlearn.batch import Minimum, Problem, expanded, minimise, problem_of
-from pqrlearn.hyper import INTERACTION_SCALE, Ftrl, FtrlGeneral, Ogd, Optimizer, check_rate
+from pqrlearn.hyper import Ftrl, FtrlGeneral, Ogd, Optimizer, check_rate
 from pqrlearn.learners import PQR
 from pqrlearn.loss import LossName
 from pqrlearn.paper.tables import Table
@@ -50,13 +50,20 @@ class Game:
     separation: Separation
     loss: LossName
     radius: float
-    interaction_scale: float | None = INTERACTION_SCALE
+    interaction_scale: float | None = None
+    """None is the paper's model."""
 
     def __post_init__(self) -> None:
         check_rate("radius", self.radius, above=0)
 
     def learner(self, optimizer: Optimizer) -> PQR:
         return PQR(self.separation, self.loss, optimizer, interaction_scale=self.interaction_scale)
+
+    @property
+    def scaling(self) -> str:
+        if self.interaction_scale is None:
+            return "interactions as in the paper"
+        return f"interactions × {self.interaction_scale:g}/√(their number)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +80,7 @@ class RegretConfig:
     optimizers: tuple[str, ...] = tuple(TITLES)
     eta: float = Ogd.eta
     alpha: float = Ftrl.alpha
-    interaction_scale: float | None = INTERACTION_SCALE
+    interaction_scale: float | None = None
     tolerance: float = TOLERANCE
 
     def game(self, batch: Batch, loss: LossName) -> Game:
@@ -228,6 +235,7 @@ def tables(points: Sequence[Point], title: str, game: Game) -> list[Table]:
     """The regret, and the regret per row."""
     names = list(points[0].regret)
     title += f", order {game.separation.order:,}, ‖θ‖ ≤ {game.radius:g}, {game.loss} loss"
+    title += f", {game.scaling}"
     bounds = ["Theorem 1", "worst case"] if points[0].theorem else []
     columns = ["T", *(TITLES[name] for name in names), *bounds, "best loss", "‖θ‖"]
     return [
@@ -276,7 +284,7 @@ def panels(points: Sequence[Point], title: str, game: Game) -> list[Panel]:
     rows = [p.rows for p in points]
     whole = [_line(name, rows, values) for name, values in named]
     average = [_line(n, rows, [v / t for v, t in zip(vs, rows, strict=True)]) for n, vs in named]
-    where = f"order {game.separation.order:,}, ‖θ‖ ≤ {game.radius:g}"
+    where = f"order {game.separation.order:,}, ‖θ‖ ≤ {game.radius:g}, {game.scaling}"
     return [
         Panel(title, "T", "regret_T", whole, x_axis="log", y_axis="log"),
         Panel(where, "T", "regret_T / T", average, x_axis="log", y_axis="log"),

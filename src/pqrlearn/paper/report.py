@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pqrlearn import plots, tune
+from pqrlearn import plots, spaces, tune
 from pqrlearn.files import atomic_write
 from pqrlearn.machine import commit, machine
 from pqrlearn.paper.protocol import Plan
@@ -122,23 +122,36 @@ def choices(plan: Plan, *, quick: bool) -> list[str]:
         "standard deviation over seeds within a split, which is the paper's ±; ± splits is that of "
         "the splits' means. The other models start at zero and need no repetition.",
         "Differences from LR are paired, split by split; the ± beside them is the standard error.",
-        f"Settings: a seeded grid of {plan.trials} trials, one third of them kept after a ninth of "
-        f"the training rows, one third of those after a third. Rates {_range(tune.RATES)}, l1 and "
-        f"l2 {_range(tune.PENALTIES)}, ranks of ratings {_range(tune.RATING_RANKS)}, of clicks "
-        f"{_range(tune.CLICK_RANKS)}.",
-        f"CFM and CCFM have a smaller budget: {plan.costly_trials} trials on the first split, "
-        "whose winner is used on all; their matrix steps every 256 rows on ML100K and every 1,024 "
-        "elsewhere.",
-        "FM takes AdaGrad steps, the paper plain gradient steps.",
+        f"Settings: {_trials(plan)} on the validation part of every split. Half of the trials are "
+        "spread over the whole space and halved three times on growing shares of the training "
+        "rows, the other half is near the best so far. Rates and beta "
+        f"{spaces.LOWEST:g} to {spaces.HIGHEST:g}, l1 and l2 the same or 0, ranks of ratings "
+        f"{_range(spaces.RATING_RANKS)}, of clicks {_range(spaces.CLICK_RANKS)}, init 0.001 to 1; "
+        "`best k` also searches the order, 0 (no interactions) to all features.",
+        f"CFM and CCFM are tuned on the first {plan.costly_splits} splits, and the other splits "
+        "use these settings; their matrix steps every 256 rows.",
+        "FM (AdaGrad) and FM (OGD + l1): the paper ran the second.",
         "PQR (none) is the paper's; PQR (default) multiplies the interactions of a row by one over "
-        "the root of their number. Features are counted on the training part only.",
+        "the root of their number; with an own rate of interactions this factor is searched, which "
+        "for FTRL-Proximal is a learning rate of their own. Features are counted on the training "
+        "part only.",
+        "Auto, untouched, has no settings: it makes no use of the validation part.",
         "Training times: processor seconds of the pass alone, in memory, nothing else running, "
         "one model after the other in turn; medians of "
         f"{plan.timings} multiples of LR in the same round.",
-        f"The order study uses one split and {plan.study_trials} trials at every order.",
+        "The order study uses the first split, and tunes all other settings at every order.",
     ]
-    note = "THIS IS A QUICK RUN: fewer splits, seeds and trials than in the paper's protocol."
+    note = "THIS IS A QUICK RUN: fewer splits and seeds than in the paper's protocol."
     return [note, *found] if quick else found
+
+
+def _trials(plan: Plan) -> str:
+    if plan.trials is not None:
+        return f"{plan.trials} trials for every model"
+    counts = [
+        f"{kind} {count}" for kind, count in tune.TRIALS.items() if kind not in ("auto", "qr")
+    ]
+    return f"as many trials as each model needs ({', '.join(counts)})"
 
 
 def _range(values: Sequence[float]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from pqrlearn.loss import loss_named
 from pqrlearn.paper.protocol import SCALES, Contender, Plan, Result, pqr
 from pqrlearn.paper.sources import Source
-from pqrlearn.paper.tables import NAMES, NONE, Table, count, number, times
+from pqrlearn.paper.tables import NAMES, NONE, Table, count, number, signed, times
 from pqrlearn.paper.work import Workspace, accuracy, training_times
 from pqrlearn.plots import Line, Panel
 from pqrlearn.separation import Counts
@@ -23,7 +23,7 @@ GRID = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
 
 @dataclass(frozen=True)
 class Point:
-    """PQR with one order and one scale, or LR; time is a multiple of LR's."""
+    """PQR with one order and one scale, LR or Auto; time is a multiple of LR's."""
 
     title: str
     scale: str | None
@@ -45,7 +45,7 @@ def study(
     workspace: Workspace, plan: Plan, sources: Sequence[Source]
 ) -> tuple[list[Table], list[Panel]]:
     """A table and three panels for each source."""
-    single = replace(plan, splits=1, trials=plan.study_trials)
+    single = replace(plan, splits=1)
     fields = {source: _contenders(source) for source in sources}
     entries = [(source, contender) for source in sources for contender in fields[source]]
     found = iter(accuracy(workspace, single, entries))
@@ -57,14 +57,15 @@ def study(
             _point(source, contender, result, mine, seconds[0])
             for (contender, result), mine in zip(pairs, seconds, strict=True)
         ]
-        tables.append(_table(source, points))
+        tables += [_table(source, points), _answer(source, points, pairs)]
         panels += _panels(source, points)
     return tables, panels
 
 
 def _contenders(source: Source) -> list[Contender]:
     grid = orders(source)
-    return [Contender("LR", "lr"), *(pqr(k, scale) for scale in SCALES for k in grid)]
+    both = [pqr(k, scale) for scale in SCALES for k in grid]
+    return [Contender("LR", "lr"), *both, Contender("Auto", "auto")]
 
 
 def _point(
@@ -80,6 +81,10 @@ def _point(
     loss = result["tests"][0][_measure(source)]
     order, nonzeros = contender.order or 0, result["nonzeros"]
     return Point(contender.title, scale, order, loss, time, nonzeros, spread)
+
+
+def _name(source: Source) -> str:
+    return source.name + ("" if source.fraction is None else " simulated")
 
 
 def _measure(source: Source) -> str:
@@ -99,13 +104,40 @@ def _table(source: Source, points: Sequence[Point]) -> Table:
             point = by_place.get((scale if order else None, order))
             line += _cells(point)
         lines.append(line)
+    lines.append(["Auto", *_cells(points[-1]) * len(SCALES)])
     data: list[dict[str, Any]] = [vars(point) for point in points]
-    name = f"study {source.name}" + ("" if source.fraction is None else " simulated")
+    name = f"study {_name(source)}"
     notes = [
         source.rows().note,
         "one split: differences of a few units of the last digit are noise",
     ]
     return Table(name, f"{source.title}: what the order changes", columns, lines, notes, data)
+
+
+def _answer(
+    source: Source, points: Sequence[Point], pairs: Sequence[tuple[Contender, Result]]
+) -> Table:
+    """What Auto, which is told no order, says about it."""
+    mine, about = points[-1], pairs[-1][1]["auto"]
+    best = min(points[:-1], key=lambda point: point.loss)
+    picked = points[min(range(len(pairs) - 1), key=lambda at: pairs[at][1]["validation"])]
+    share = sum(part for name, part in about["posterior"].items() if name.startswith("pairs"))
+    measure = NAMES[_measure(source)]
+    lines = [
+        ["features that rose", f"{about['high']:,} of {about['features']:,}"],
+        ["of these among as many of the most frequent", f"{about['frequent']:.1%}"],
+        ["posterior of interactions", f"{share:.4f}"],
+        ["best expert", max(about["posterior"], key=about["posterior"].__getitem__)],
+        [f"test {measure} of Auto", number(mine.loss)],
+        [f"best in hindsight (on the test part): {best.title}", number(best.loss)],
+        ["Auto beyond that", signed(mine.loss - best.loss)],
+        [f"chosen on the validation part: {picked.title}", number(picked.loss)],
+        ["Auto beyond that", signed(mine.loss - picked.loss)],
+        ["regret against its experts, training rows", f"{about['regret']:,.2f}"],
+        ["which its guarantee bounds by", f"{about['bound']:,.2f}"],
+    ]
+    title = f"{source.title}: Auto's answer to the question of the order"
+    return Table(f"order {_name(source)}", title, ["", ""], lines, data=about)
 
 
 def _cells(point: Point | None) -> list[str]:
@@ -140,11 +172,10 @@ def _panels(source: Source, points: Sequence[Point]) -> list[Panel]:
 
 
 def _lines(points: Sequence[Point], field: str) -> list[Line]:
-    """A line per form of PQR, and a horizontal one for LR."""
-    linear = points[0]
-    ends = [min(p.order for p in points[1:]), max(p.order for p in points[1:])]
-    level = float(getattr(linear, field))
-    lines = [Line("LR", ends, [level, level], style="--")]
+    """A line per form of PQR, and horizontal ones for LR and Auto."""
+    ends = [min(p.order for p in points[1:-1]), max(p.order for p in points[1:-1])]
+    levels = {point.title: float(getattr(point, field)) for point in (points[0], points[-1])}
+    lines = [Line(title, ends, [y, y], style="--") for title, y in levels.items()]
     for scale in SCALES:
         mine = [point for point in points if point.scale == scale]
         values = [float(getattr(point, field)) for point in mine]

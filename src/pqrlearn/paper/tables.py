@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pqrlearn import datasets, separation
+from pqrlearn import datasets, hyper, separation
 from pqrlearn.loss import loss_named
 from pqrlearn.paper.printed import CLICKS, FIGURES, RATINGS, printed
 from pqrlearn.paper.protocol import Plan, contenders
@@ -146,11 +146,8 @@ def _absent(source: Source) -> Table:
     """The paper's values for a data set that is missing."""
     measures = list(FIGURES[source.name])
     columns = ["", *(f"{NAMES[measure]} paper" for measure in measures)]
-    lines = []
-    for contender in contenders(source.name):
-        if contender.printed and "(default)" not in contender.title:
-            title = contender.title.removesuffix(" (none)")
-            lines.append([title, *(_as_printed(source, m, contender.printed) for m in measures)])
+    names = dict.fromkeys(c.printed for c in contenders(source.name) if c.printed is not None)
+    lines = [[_title(name), *(_as_printed(source, m, name) for m in measures)] for name in names]
     note = (
         f"could not run: {datasets.get(source.name).title} was not found "
         f"(pqr data get {source.name} fetches it or says how)"
@@ -158,38 +155,52 @@ def _absent(source: Source) -> Table:
     return Table(f"absent {source.name}", f"{source.title}: not measured", columns, lines, [note])
 
 
+def _title(column: str) -> str:
+    """A column of the paper's tables, as a model is called there."""
+    kind, _, order = column.partition(" ")
+    name = {"difacto": "DiFacto"}.get(kind, kind.upper())
+    return f"{name} k={order}" if order else name
+
+
 def _chosen(rows: Sequence[Row]) -> Table:
     """The winning settings, and on how many splits they won."""
     lines = []
     for row in rows:
-        found = Counter(_words(result["settings"]) for result in row.results)
-        if row.contender.costly:
-            found = Counter([f"{next(iter(found))} (first split)"])
+        shown = [(r["settings"], r["edges"]) for r in row.results if r["validation"] is not None]
+        found = Counter(_words(settings, edges) for settings, edges in shown)
         for at, (words, splits) in enumerate(found.most_common()):
-            title = "" if at else row.contender.title
-            lines.append([title, words, "" if row.contender.costly else str(splits)])
+            lines.append(["" if at else row.contender.title, words, str(splits)])
     source = rows[0].source
     title = f"{source.title}: settings that won on the validation part"
     columns = ["", "settings", "splits"]
-    return Table(f"settings {source.name}", title, columns, lines, text_columns=2)
+    note = "↑ and ↓: at the highest or lowest end of what was searched"
+    return Table(f"settings {source.name}", title, columns, lines, [note], text_columns=2)
 
 
-def _words(settings: dict[str, Any]) -> str:
+def _words(settings: dict[str, Any], edges: dict[str, str]) -> str:
     def word(value: Any) -> str:
         if isinstance(value, list | tuple):
             return ",".join(f"{count}:{rank}" for count, rank in value)
-        return "none" if value is None else f"{value:g}"
+        return "none" if value is None else value if isinstance(value, str) else f"{value:g}"
 
-    return " ".join(f"{name}={word(value)}" for name, value in settings.items())
+    arrows = {name: {"highest": "↑", "lowest": "↓"}[edge] for name, edge in edges.items()}
+    shown = {name: settings[name] for name in settings if settings[name] != hyper.MAX_ORDER}
+    words = [f"{name}={word(value)}{arrows.get(name, '')}" for name, value in shown.items()]
+    return " ".join(words) or "none"
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
     source = rows[0].source
     notes = [source.rows().note]
-    found = [row.results[0]["order"] for row in rows if row.contender.order]
-    if any(row.contender.order != row.results[0]["order"] for row in rows):
-        notes.append(f"a larger k than {max(found):,} makes all features of the training part high")
-    return notes
+    most = max(row.results[0]["order"] for row in rows if row.contender.kind == "pqr")
+    if any(most < (row.contender.order or 0) < hyper.MAX_ORDER for row in rows):
+        notes.append(f"a larger k than {most:,} makes all features of the training part high")
+    orders = {
+        row.contender.title: ", ".join(f"{result['order']:,}" for result in row.results)
+        for row in rows
+        if row.contender.kind == "pqr" and row.contender.order is None
+    }
+    return notes + [f"{title}: k = {found}" for title, found in orders.items()]
 
 
 def stats(names: Sequence[str] = (*RATINGS, *CLICKS)) -> list[Table]:

@@ -94,9 +94,10 @@ def accuracy(
 ) -> list[list[Result]]:
     """The results of each contender on its source, one for each split.
 
-    Costly contenders are tuned on the first split only, and reuse its settings on the others.
+    Costly contenders are tuned on the first splits only, and reuse their settings on the others.
     """
-    tuned = [1 if contender.costly else plan.splits for _, contender in entries]
+    few = min(plan.costly_splits, plan.splits)
+    tuned = [few if contender.costly else plan.splits for _, contender in entries]
     early = [
         cell(plan, source, contender, split)
         for (source, contender), splits in zip(entries, tuned, strict=True)
@@ -105,7 +106,7 @@ def accuracy(
     found = iter(workspace.results(early))
     first = [[next(found) for _ in range(splits)] for splits in tuned]
     late = [
-        cell(plan, source, contender, split, settings=mine[0]["settings"])
+        cell(plan, source, contender, split, settings=mine[split % few]["settings"])
         for (source, contender), mine in zip(entries, first, strict=True)
         for split in range(len(mine), plan.splits)
     ]

@@ -151,9 +151,10 @@ class FMRegressor(FMParams, Passes, LossRegressor):
 class DiFactoClassifier(DiFactoParams, Passes, Classifier):
     """DiFacto for classes: frequent features have more factors.
 
-    `tiers` are pairs of a number of rows and the number of factors from there on, `factor_eta` and
-    `factor_l2` the rates of factors; they start within ±`init`, by `seed`. `alpha`, `beta`, `l1`
-    and `l2` are the rates of linear weights. The rest is that of LRClassifier.
+    `tiers` are pairs of a number of rows and the number of factors from there on, `factor_eta`,
+    `factor_beta` and `factor_l2` the rates of factors; they start within ±`init`, by `seed`.
+    `alpha`, `beta`, `l1` and `l2` are the rates of linear weights. The rest is that of
+    LRClassifier.
 
     >>> X = [[0, 1], [1, 1], [1, 0], [0, 0]] * 100
     >>> model = DiFactoClassifier(tiers=((2, 4),)).fit(X, ["a", "b", "b", "a"] * 100)
