@@ -24,8 +24,6 @@ const Experts unmade;
 
 }  // namespace
 
-Auto::Auto(const AutoSettings& settings) : mixture(settings.loss), settings_(settings) {}
-
 Auto::Known Auto::find(std::uint32_t feature) const {
   const std::uint32_t* const number = numbers_.find(feature);
   return known(number ? *number : 0);
@@ -33,8 +31,7 @@ Auto::Known Auto::find(std::uint32_t feature) const {
 
 Auto::Known Auto::add(std::uint32_t feature) {
   if (known_count_ % Chunk::size == 0) chunks_.emplace_back().slots.prefer_large(0, Chunk::size);
-  bool moved = false;
-  *numbers_.make(feature, moved) = static_cast<std::uint32_t>(known_count_);
+  *numbers_.make(feature) = static_cast<std::uint32_t>(known_count_);
   return known(known_count_++);
 }
 
@@ -43,8 +40,7 @@ Auto::Known Auto::add(std::uint32_t feature) {
 // Prefetches memory of the rows that follow row r, in the order in which it is found: the numbers
 // of features, their slots, then those of pairs. Rows before `first` have had their turn; for that
 // one, r starts `features_ahead` rows earlier.
-template <class W>
-PQR_ALWAYS_INLINE inline void Auto::look_ahead(W width, const Rows& batch, std::ptrdiff_t first,
+PQR_ALWAYS_INLINE inline void Auto::look_ahead(const Rows& batch, std::ptrdiff_t first,
                                                std::ptrdiff_t r, Work& work) const {
   const auto ahead = [&](std::ptrdiff_t many, auto prepare) PQR_ALWAYS_INLINE {
     const auto n = static_cast<std::size_t>(r + many);
@@ -62,11 +58,10 @@ PQR_ALWAYS_INLINE inline void Auto::look_ahead(W width, const Rows& batch, std::
       fetch(found.seen);
     }
   });
-  ahead(pairs_ahead, [&](const Row& row, Plan& of) PQR_ALWAYS_INLINE { plan(width, row, of); });
+  ahead(pairs_ahead, [&](const Row& row, Plan& of) PQR_ALWAYS_INLINE { plan(row, of); });
 }
 
-template <class W>
-PQR_ALWAYS_INLINE inline void Auto::plan(W, const Row& row, Plan& plan) const {
+PQR_ALWAYS_INLINE inline void Auto::plan(const Row& row, Plan& plan) const {
   for (auto* const part : {&plan.ranks, &plan.places, &plan.found, &plan.at}) {
     if (part->size() < row.size + more_keys) part->resize(row.size + more_keys);
   }
@@ -77,8 +72,7 @@ PQR_ALWAYS_INLINE inline void Auto::plan(W, const Row& row, Plan& plan) const {
     plan.at[size] = static_cast<std::uint32_t>(i);
     size += above != 0;
   }
-  sort_keys<W::value>(plan.found.data(), plan.at.data(), size, plan.ranks.data(),
-                      plan.places.data());
+  sort_keys(plan.found.data(), plan.at.data(), size, plan.ranks.data(), plan.places.data());
   plan.size = std::min(size, most_high);
   plan.end = size > most_high ? plan.ranks[most_high] : Rise::low;
   Terms::reserve(plan.pairs, plan.size * plan.size / 2);
@@ -103,8 +97,7 @@ Auto::Known Auto::start(std::uint32_t feature, const Seen& seen, Work& work) con
 }
 
 // The features of a row. Most rows have values of 1 only, and features that never had others.
-PQR_ALWAYS_INLINE inline void Auto::gather(const Row& row, const Plan& plan, Work& work) const {
-  if (work.seen.size() < row.size) work.seen.resize(row.size);
+PQR_ALWAYS_INLINE inline void Auto::gather(const Row& row, Plan& plan, Work& work) const {
   work.new_features.clear();
   work.new_features.reserve(row.size);  // pointers into it are kept
   work.linear.clear(2 * row.size);
@@ -112,11 +105,12 @@ PQR_ALWAYS_INLINE inline void Auto::gather(const Row& row, const Plan& plan, Wor
   std::uint32_t low = 0;
   bool ones = true;
   for (std::size_t i = 0; i < row.size; ++i) {
-    Known known = plan.known[i];
+    Known& known = plan.known[i];
     if (known.seen->count == 0) known = find(row.indices[i]);  // it may have come since
     if (known.seen->count == 0) known = start(row.indices[i], {}, work);
     work.take(i, known);
-    ones &= (row.values[i] == 1.0f) & !known.seen->scaled;
+    ones &=
+        (row.values[i] == 1.0f) & (known.slot->linear.z[0] == 1.0f) & (known.seen->exponent == 0);
     low += known.seen->above - 1u >= plan.end;
   }
   work.low_sum = low;
@@ -128,18 +122,19 @@ PQR_ALWAYS_INLINE inline void Auto::gather(const Row& row, const Plan& plan, Wor
 // The values of a row and the scales of its features. M is the root mean square of a feature's
 // values, the one at hand included. A value far beyond M counts as one at the border; and where the
 // first values turn out to be of another size than those that follow, the feature starts anew.
-void Auto::scale(const Row& row, const Plan& plan, Work& work) const {
+void Auto::scale(const Row& row, Plan& plan, Work& work) const {
   work.low_sum = 0.0;
   for (std::size_t i = 0; i < row.size; ++i) {
     const float value = row.values[i];
-    const Seen& seen = *work.seen[i];
+    Known& known = plan.known[i];
+    const Seen seen = *known.seen;
     const auto count = static_cast<float>(seen.count);
     float x = value * std::ldexp(1.0f, -seen.exponent), square = work.linear.slots[2 * i]->z[0];
     const bool alike = x * x < far * far * square && x * x * (far * far) > square;
     if (seen.count == 0 || (!alike && seen.count < settled && seen.above == 0)) {
-      if (seen.count > 0) work.take(i, start(row.indices[i], seen, work));
+      if (seen.count > 0) work.take(i, known = start(row.indices[i], seen, work));
       const int exponent = std::clamp(std::ilogb(value), -most_exponent, most_exponent);
-      work.seen[i]->exponent = static_cast<std::int8_t>(exponent);
+      known.seen->exponent = static_cast<std::int8_t>(exponent);
       x = value * std::ldexp(1.0f, -exponent);
       square = x * x;
     }
@@ -250,35 +245,35 @@ PQR_ALWAYS_INLINE inline void Auto::predict(const Row& row, Plan& plan, Work& wo
   mixture.mix(work.mixed);
 }
 
-// Predicts rows until `after`, which is done after each, says to stop. Returns how many it took.
-template <class W, class After>
-PQR_ALWAYS_INLINE inline std::size_t Auto::each_row(W width, const Rows& batch, double* margins,
+// Predicts rows until `after`, which is done after each, returns false. Returns how many it took.
+// When features have risen, what was planned may not hold any more, and is planned again.
+template <class After>
+PQR_ALWAYS_INLINE inline std::size_t Auto::each_row(const Rows& batch, double* margins,
                                                     After after) const {
   Work work;
   std::ptrdiff_t first = 0;
   const auto size = static_cast<std::ptrdiff_t>(batch.size);
   for (std::ptrdiff_t r = -features_ahead; r < size; ++r) {
-    look_ahead(width, batch, first, r, work);
+    look_ahead(batch, first, r, work);
     if (r < first) continue;
     const auto n = static_cast<std::size_t>(r);
     Plan& plan = work.plans[n % planned];
     predict(batch[n], plan, work);
     margins[n] = work.mixed.margin;
-    const Next next = std::isfinite(margins[n]) ? after(n, plan, work) : Next::stop;
-    if (next == Next::stop) return n;
-    if (next == Next::plan_again) {
-      first = r + 1;
-      r -= features_ahead;
-    }
+    const std::size_t high = rise.high.size();
+    if (!std::isfinite(margins[n]) || !after(n, plan, work)) return n;
+    if (rise.high.size() == high) continue;
+    first = r + 1;
+    r -= features_ahead;
   }
   return batch.size;
 }
 
 std::size_t Auto::margin(const Rows& batch, double* margins, double* of_experts) const {
-  return vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
-    return each_row(width, batch, margins, [&](std::size_t n, const Plan&, const Work& work) {
+  return vectorised(avx2_, [&, this](auto) PQR_ALWAYS_INLINE {
+    return each_row(batch, margins, [&](std::size_t n, const Plan&, const Work& work) {
       if (of_experts) std::copy_n(work.mixed.margins, experts, of_experts + n * experts);
-      return Next::row;
+      return true;
     });
   });
 }
@@ -286,22 +281,22 @@ std::size_t Auto::margin(const Rows& batch, double* margins, double* of_experts)
 // -- learning
 
 std::size_t Auto::learn(const Rows& batch, double* margins) {
-  return vectorised(avx2_, [&, this](auto width) PQR_ALWAYS_INLINE {
+  return vectorised(avx2_, [&, this](auto) PQR_ALWAYS_INLINE {
     const auto after = [&, this](std::size_t n, const Plan& plan, Work& work) PQR_ALWAYS_INLINE {
       const double label = kept(settings_.loss, batch.labels[n]), weight = batch.weights[n];
-      if (weight == 0.0) return Next::row;
-      if (!(weight * std::max(1.0, std::fabs(label)) <= largest_target)) return Next::stop;
+      if (weight == 0.0) return true;
+      if (!(weight * std::max(1.0, std::fabs(label)) <= largest_target)) return false;
       // Here, so that the processor does what follows while it waits for divisions.
       implicit_slopes<experts>(settings_.loss, work.mixed.margins, work.mixed.links, work.variances,
                                label, weight, work.slopes);
-      count(batch[n], work);
+      count(batch[n], plan, work);
       step(work, label, weight);
       if (!work.new_features.empty() || !work.new_pairs.empty()) keep(work);
       mixture.learn(work.mixed, label, weight);
-      const double low_sum = plan.size > 0 ? work.low_sum : 0.0;
-      return rise.see(batch[n].size, low_sum) && let_rise() ? Next::plan_again : Next::row;
+      if (rise.see(batch[n].size, plan.size > 0 ? work.low_sum : 0.0)) let_rise();
+      return true;
     };
-    return each_row(width, batch, margins, after);
+    return each_row(batch, margins, after);
   });
 }
 
@@ -348,16 +343,16 @@ PQR_ALWAYS_INLINE inline void Auto::step_bias(const Work& work, const double* cu
 }
 
 // Counts the row and its features.
-PQR_ALWAYS_INLINE inline void Auto::count(const Row& row, const Work& work) {
-  Seen* const* const all = work.seen.data();
-  for (std::size_t i = 0; i < row.size; ++i) all[i]->count += all[i]->count < 0xFFFFFFFFu;
+PQR_ALWAYS_INLINE inline void Auto::count(const Row& row, const Plan& plan, const Work& work) {
   for (std::size_t i = 0; !work.linear.same && i < row.size; ++i) {
-    const float square = work.linear.slots[2 * i]->z[0] = work.value(i).square;
-    all[i]->scaled = square != 1.0f || all[i]->exponent != 0;
+    work.linear.slots[2 * i]->z[0] = work.value(i).square;
   }
   const bool may_rise = pairs() < Rise::budget;  // there are never fewer
-  for (std::size_t i = 0; may_rise && i < row.size; ++i) {
-    if (all[i]->count >= Rise::enough && all[i]->above == 0) rise.waiting.push_back(row.indices[i]);
+  for (std::size_t i = 0; i < row.size; ++i) {
+    Seen& seen = *plan.known[i].seen;
+    seen.count += seen.count < 0xFFFFFFFFu;  // where it stays
+    const bool rises = may_rise && seen.count >= Rise::enough && seen.above == 0;
+    if (rises) rise.waiting.push_back(row.indices[i]);
   }
   ++rows;
 }
@@ -373,22 +368,18 @@ void Auto::keep(const Work& work) {
     *known.slot = fresh.slot;
     *known.seen = fresh.seen;
   }
-  bool moved = false;
   for (const NewPair& pair : work.new_pairs) {
-    *pairs_.make(pair.earlier, pair.later, moved) = pair.slot;
+    *pairs_.make(pair.earlier, pair.later) = pair.slot;
   }
   pair_count_ += work.new_pairs.size();
 }
 
-// Returns whether any feature has risen.
-bool Auto::let_rise() {
-  const std::vector<std::uint32_t> rising = rise.next(pairs());
-  for (const std::uint32_t feature : rising) {
+void Auto::let_rise() {
+  for (const std::uint32_t feature : rise.next(pairs())) {
     shared_.emplace_back();
     find(feature).seen->above = static_cast<std::uint16_t>(shared_.size());
   }
   pairs_.resize(shared_.size());
-  return !rising.empty();
 }
 
 }  // namespace pqr

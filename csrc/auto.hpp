@@ -1,19 +1,20 @@
 // The self-tuning learner: eight experts over one expansion, mixed into one prediction. Features
 // start low and rise while it learns, so that nothing is counted beforehand and no order is chosen.
-// experts.hpp has the step, mixture.hpp the mixture, rise.hpp which features are high.
+// experts.hpp has the step, mixture.hpp the mixture.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <new>
+#include <utility>
 #include <vector>
 
 #include "experts.hpp"
 #include "mixture.hpp"
 #include "pages.hpp"
 #include "pairs.hpp"
-#include "rise.hpp"
 #include "row.hpp"
 #include "table.hpp"
 
@@ -29,6 +30,58 @@ struct AutoSettings {
   std::size_t most_pairs;     // that do
 };
 
+// Which features are high, in the order of rise, and what rows look like. A low feature that has
+// been in `enough` rows rises when the number of rows next is a multiple of `every`, as long as
+// fewer than `budget` pairs have slots. So rows can be cut anywhere, and no row changes what is
+// high for those right after it. At the same moments the mean number of features a row and the mean
+// sum of low ones are refreshed, when the number of rows has reached the next power of two.
+struct Rise {
+  static constexpr std::uint32_t low = 0xFFFFFFFFu;
+  static constexpr std::uint32_t enough = 3;
+  static constexpr std::size_t budget = 65536;
+  static constexpr std::size_t most = 65535;  // ranks: two of them make a key of 32 bits
+  static constexpr std::uint64_t every = 64;
+
+  std::vector<std::uint32_t> high;     // features by rank
+  std::vector<std::uint32_t> waiting;  // features that are to rise
+  double rows = 0.0, features = 0.0;   // learned, and of all of them
+  double meetings = 0.0, low_sum = 0.0;
+  double refresh_at = 1.0;
+  double mean_features = 1.0, mean_low = 1.0;
+
+  double features_for(std::size_t size) const {  // n
+    return rows > 0.0 ? mean_features : std::max(1.0, static_cast<double>(size));
+  }
+
+  // Counts a row. Returns whether features may rise now; `sum` is that of its low features, 0 where
+  // no high feature meets them.
+  bool see(std::size_t size, double sum) {
+    mean_features = features_for(size);
+    rows += 1.0;
+    features += static_cast<double>(size);
+    meetings += sum != 0.0;
+    low_sum += std::fabs(sum);
+    if (static_cast<std::uint64_t>(rows) % every != 0) return false;
+    if (rows >= refresh_at) {
+      mean_features = std::max(1.0, features / rows);
+      mean_low = std::max(1.0, meetings > 0.0 ? low_sum / meetings : 1.0);
+      while (refresh_at <= rows) refresh_at *= 2.0;
+    }
+    return true;
+  }
+
+  // The features that rise, by index, given how many pairs there are.
+  std::vector<std::uint32_t> next(std::size_t pairs) {
+    std::vector<std::uint32_t> rising = std::exchange(waiting, {});
+    std::sort(rising.begin(), rising.end());
+    rising.erase(std::unique(rising.begin(), rising.end()), rising.end());
+    if (pairs >= budget) rising.clear();
+    rising.resize(std::min(rising.size(), most - high.size()));
+    high.insert(high.end(), rising.begin(), rising.end());
+    return rising;
+  }
+};
+
 // All features that have been learned, in order, and all pairs, in order of (later, earlier).
 struct AutoState {
   std::vector<std::uint32_t> features, counts;
@@ -41,7 +94,7 @@ struct AutoState {
 
 class Auto {
  public:
-  explicit Auto(const AutoSettings& settings);
+  explicit Auto(const AutoSettings& settings) : mixture(settings.loss), settings_(settings) {}
 
   // Predicts each row, then learns it. Stops before a row whose label or weight is too large;
   // returns how many rows it has learned.
@@ -86,7 +139,6 @@ class Auto {
     std::uint32_t count = 0;
     std::uint16_t above = 0;   // its rank plus 1, or 0 if it is low
     std::int8_t exponent = 0;  // its values are taken in units of 2^exponent
-    bool scaled = false;       // some value was not 1
   };
   struct Known {
     FeatureExperts* slot;
@@ -95,7 +147,7 @@ class Auto {
   // What is found of a row ahead of its turn: its features, then which are high, in the order of
   // rise, and the slots of their pairs.
   struct Plan {
-    std::vector<Known> known;                  // of number 0 for features that are new, or were
+    std::vector<Known> known;                  // of number 0 for features that were new then
     std::size_t size;                          // how many of its features are high,
     std::uint32_t end;                         // and from which rank on they count as low
     std::vector<std::uint32_t> ranks, places;  // which are high, and where in the row
@@ -116,7 +168,6 @@ class Auto {
   // What one row needs, kept from row to row for its memory.
   struct Work {
     Plan plans[planned];
-    std::vector<Seen*> seen;
     std::vector<NewFeature> new_features;
     std::vector<NewPair> new_pairs;
     Terms linear{kalman8}, pairs{twice(kalman4)}, shared{twice(kalman4)};
@@ -130,11 +181,8 @@ class Auto {
     PQR_ALWAYS_INLINE void take(std::size_t i, const Known& known) {
       linear.slots[2 * i] = &known.slot->linear;
       linear.slots[2 * i + 1] = &known.slot->with_pairs;
-      seen[i] = known.seen;
     }
   };
-  enum class Next { row, plan_again, stop };  // what was planned may not hold any more
-
   AutoSettings settings_;
   bool avx2_ = has_avx2();
   Table<std::uint32_t> numbers_;  // of features, by index: in the order in which they came, from 1
@@ -142,11 +190,8 @@ class Auto {
   // expert without features has no part in a slot: z is the mean square of the feature's values.
   struct Chunk {
     static constexpr std::size_t size = 65536;  // of which only pages in use have memory
-    Stretch<FeatureExperts> slots{size, 0};     // the system must grant them
+    Stretch<FeatureExperts> slots{size, 0};
     Stretch<Seen> seen{size, 0};
-    Chunk() {
-      if (!slots.data() || !seen.data()) throw std::bad_alloc();
-    }
   };
   std::vector<Chunk> chunks_ = std::vector<Chunk>(1);  // the first not in large pages: it may do
   std::size_t known_count_ = 1;
@@ -160,25 +205,23 @@ class Auto {
   }
   Known find(std::uint32_t feature) const;
   Known add(std::uint32_t feature);
-  template <class W>
-  inline void look_ahead(W width, const Rows& batch, std::ptrdiff_t first, std::ptrdiff_t r,
+  inline void look_ahead(const Rows& batch, std::ptrdiff_t first, std::ptrdiff_t r,
                          Work& work) const;
-  template <class W>
-  inline void plan(W width, const Row& row, Plan& plan) const;
+  inline void plan(const Row& row, Plan& plan) const;
   inline void predict(const Row& row, Plan& plan, Work& work) const;
-  inline void gather(const Row& row, const Plan& plan, Work& work) const;
+  inline void gather(const Row& row, Plan& plan, Work& work) const;
   Known start(std::uint32_t feature, const Seen& seen, Work& work) const;
-  void scale(const Row& row, const Plan& plan, Work& work) const;
+  void scale(const Row& row, Plan& plan, Work& work) const;
   inline void gather_pairs(Plan& plan, Work& work) const;
   Experts* find_or_start(const Plan& plan, std::size_t a, std::size_t b, Work& work) const;
   inline void weigh(Work& work) const;
-  template <class W, class After>
-  inline std::size_t each_row(W width, const Rows& batch, double* margins, After after) const;
+  template <class After>
+  inline std::size_t each_row(const Rows& batch, double* margins, After after) const;
   inline void step(Work& work, double label, double weight);
   inline void step_bias(const Work& work, const double* curvatures, double label, double weight);
-  inline void count(const Row& row, const Work& work);
+  inline void count(const Row& row, const Plan& plan, const Work& work);
   void keep(const Work& work);
-  bool let_rise();
+  void let_rise();
 };
 
 }  // namespace pqr

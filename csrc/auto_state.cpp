@@ -17,10 +17,9 @@ AutoState Auto::state() const {
   state.shared = shared_;
   for (std::uint32_t later = 0; later < shared_.size(); ++later) {
     pairs_.each_of_span(later, [&](std::uint32_t earlier, const Experts& slot) {
-      if (!is_made(slot)) return true;
+      if (!is_made(slot)) return;
       state.pairs.push_back(later << 16 | earlier);
       state.pair_slots.push_back(slot);
-      return true;
     });
   }
   return state;
@@ -29,9 +28,8 @@ AutoState Auto::state() const {
 void Auto::restore(const AutoState& state) {
   for (std::size_t n = 0; n < state.features.size(); ++n) {
     const auto [slot, seen] = add(state.features[n]);
-    const std::int8_t exponent = state.exponents[n];
     *slot = state.slots[n];
-    *seen = {state.counts[n], 0, exponent, exponent != 0 || slot->linear.z[0] != 1.0f};
+    *seen = {state.counts[n], 0, state.exponents[n]};
   }
   shared_ = state.shared;
   for (std::size_t rank = 0; rank < rise.high.size(); ++rank) {
@@ -39,9 +37,8 @@ void Auto::restore(const AutoState& state) {
   }
   pairs_.resize(shared_.size());
   pair_count_ = state.pairs.size();
-  bool moved = false;
   for (std::size_t n = 0; n < state.pairs.size(); ++n) {
-    *pairs_.make(state.pairs[n] & 0xFFFF, state.pairs[n] >> 16, moved) = state.pair_slots[n];
+    *pairs_.make(state.pairs[n] & 0xFFFF, state.pairs[n] >> 16) = state.pair_slots[n];
   }
 }
 

@@ -1,12 +1,15 @@
 // XXH64 with seed 0, from its public specification (github.com/Cyan4973/xxHash, doc/
 // xxhash_spec.md): four lanes that each take every fourth word of 8 bytes, then a mix of them.
-// Finds damage at the speed of memory; it is no defence against forgery.
+// Finds damage at the speed of memory; it is no defence against forgery. Words are little-endian,
+// like the machines that this runs on and the files it checks.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#include "lanes.hpp"
 
 namespace pqr {
 
@@ -33,10 +36,10 @@ class Digest {
     const unsigned char* at = rest_;
     std::size_t left = length_ % stripe;
     for (; left >= 8; left -= 8, at += 8) {
-      hash = turn(hash ^ stirred(0, word<std::uint64_t>(at)), 27) * prime1 + prime4;
+      hash = turn(hash ^ stirred(0, read_as<std::uint64_t>(at)), 27) * prime1 + prime4;
     }
     for (; left >= 4; left -= 4, at += 4) {
-      hash = turn(hash ^ (word<std::uint32_t>(at) * prime1), 23) * prime2 + prime3;
+      hash = turn(hash ^ (read_as<std::uint32_t>(at) * prime1), 23) * prime2 + prime3;
     }
     for (; left > 0; --left, ++at) hash = turn(hash ^ (*at * prime5), 11) * prime1;
     hash = (hash ^ (hash >> 33)) * prime2;
@@ -56,21 +59,13 @@ class Digest {
     return turn(lane + input * prime2, 31) * prime1;
   }
 
-  // Words are little-endian, like the machines that this runs on and the files it checks.
-  template <class Word>
-  static Word word(const unsigned char* at) {
-    Word found;
-    std::memcpy(&found, at, sizeof found);
-    return found;
-  }
-
   void absorb(const unsigned char* data, std::size_t stripes) {
     std::uint64_t a = lanes_[0], b = lanes_[1], c = lanes_[2], d = lanes_[3];  // in registers
     for (; stripes > 0; --stripes, data += stripe) {
-      a = stirred(a, word<std::uint64_t>(data));
-      b = stirred(b, word<std::uint64_t>(data + 8));
-      c = stirred(c, word<std::uint64_t>(data + 16));
-      d = stirred(d, word<std::uint64_t>(data + 24));
+      a = stirred(a, read_as<std::uint64_t>(data));
+      b = stirred(b, read_as<std::uint64_t>(data + 8));
+      c = stirred(c, read_as<std::uint64_t>(data + 16));
+      d = stirred(d, read_as<std::uint64_t>(data + 24));
     }
     lanes_[0] = a, lanes_[1] = b, lanes_[2] = c, lanes_[3] = d;
   }

@@ -20,12 +20,13 @@ PQR_ALWAYS_INLINE inline V clamped(V x, V low, V high) {
   return larger(low, smaller(high, x));
 }
 
-// e^x for x in [-708, 708], to about two units in the last place: x = k ln 2 + r, |r| <= ln 2 / 2,
-// and e^r by its series.
+// e^x for x up to 708, to about two units in the last place: x = k ln 2 + r, |r| <= ln 2 / 2, and
+// e^r by its series. Below -700 it stays what it is there, 1e-304: that is no denormal number.
 PQR_ALWAYS_INLINE inline Four exp_of(Four x) {
   constexpr double log2_e = 1.4426950408889634, ln2_high = 6.93147180369123816490e-01,
                    ln2_low = 1.90821492927058770002e-10;
   constexpr double shift = 0x1.8p52;  // adding it rounds to a whole number, found in the low bits
+  x = larger(x, all(-700.0));
   const Four shifted = x * log2_e + shift;
   const Four k = shifted - shift;
   const Four r = (x - k * ln2_high) - k * ln2_low;
@@ -55,15 +56,13 @@ PQR_ALWAYS_INLINE inline Four log_of(Four x) {
 }
 
 // Of one number.
-PQR_ALWAYS_INLINE inline double exp_of(double x) { return exp_of(all(x < -700.0 ? -700.0 : x))[0]; }
+PQR_ALWAYS_INLINE inline double exp_of(double x) { return exp_of(all(x))[0]; }
 PQR_ALWAYS_INLINE inline double log_of(double x) { return log_of(all(x))[0]; }
 
 // 1 / (1 + e^-m); where it is close to 0 it keeps its digits.
 PQR_ALWAYS_INLINE inline Four sigmoid_of(Four margin) {
-  const Four e = exp_of(larger(-larger(margin, -margin), all(-700.0)));
+  const Four e = exp_of(-larger(margin, -margin));
   return (margin >= 0.0 ? all(1.0) : e) / (1.0 + e);
 }
-
-PQR_ALWAYS_INLINE inline double sigmoid_of(double margin) { return sigmoid_of(all(margin))[0]; }
 
 }  // namespace pqr

@@ -55,8 +55,7 @@ PQR_ALWAYS_INLINE inline Eight joined(Quad first, Quad second) {
 }
 template <int which>
 PQR_ALWAYS_INLINE inline Quad half(const Eight& x) {
-  typedef float Part __attribute__((vector_size(sizeof(Quad)), may_alias));
-  return reinterpret_cast<const Part*>(&x)[which];
+  return read_as<Quad>(reinterpret_cast<const Quad*>(&x) + which);
 }
 PQR_ALWAYS_INLINE inline Eight twice(Quad x) { return joined(x, x); }
 

@@ -114,9 +114,8 @@ template <class Rule>
 void FactorModel<Rule>::step(const Row& row, Scratch& scratch, double slope) {
   const auto now = static_cast<double>(rows);
   const auto common = static_cast<float>(slope);
-  bool moved = false;
   for (std::size_t i = 0; Rule::factors_at_once && i < row.size; ++i) {
-    Entry& entry = *entries_.make(row.indices[i], moved);
+    Entry& entry = *entries_.make(row.indices[i]);
     if (entry.factors) continue;
     entry.factors = add_factors(1);
     std::copy_n(scratch.terms[i].v, dimension(1), entry.factors);
@@ -128,7 +127,7 @@ void FactorModel<Rule>::step(const Row& row, Scratch& scratch, double slope) {
   }
   const auto rule = rule_.template at<float>(Block::linear, now);
   for (std::size_t i = 0; i < row.size; ++i) {
-    Entry& entry = *entries_.make(row.indices[i], moved);
+    Entry& entry = *entries_.make(row.indices[i]);
     entry.slot = rule.step(entry.slot, scratch.w[i], common * row.values[i]);
     count(row.indices[i], entry);
   }
@@ -194,9 +193,8 @@ bool FactorModel<Rule>::restore(const FactorState& state) {
   const bool adaptive = settings_.factors.adaptive;
   if (total != state.factors.size() || (adaptive ? total : 0) != state.sums.size()) return false;
   std::size_t done = 0;
-  bool moved = false;
   for (std::size_t n = 0; n < state.features.size(); ++n) {
-    Entry& entry = *entries_.make(state.features[n], moved);
+    Entry& entry = *entries_.make(state.features[n]);
     entry = {{state.slots[2 * n], state.slots[2 * n + 1]}, nullptr, state.counts[n]};
     const std::size_t tiers = reached(entry.count), size = dimension(tiers);
     if (tiers == 0) continue;

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <utility>
 
 #include "expand.hpp"
@@ -32,7 +31,6 @@ class Frozen {
         avx2_(avx2),
         nothing_(static_cast<std::uint32_t>(features)),
         weights_(size(features, separation_->order()), 0) {
-    if (!weights_.data()) throw std::bad_alloc();
     weights_.prefer_large(0, size(features, separation_->order()));
   }
 

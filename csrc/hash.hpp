@@ -103,7 +103,6 @@ class HashTable {
   std::uint32_t size_ = 0;
   std::uint32_t used_ = 0;
 
-  bool is_full() const { return used_ >= capacity(size_); }
   static std::uint64_t capacity(std::uint64_t buckets) {
     return buckets == 1 ? width : buckets * 15 / 4;  // three quarters: longer probes cost more
   }
@@ -116,7 +115,7 @@ class HashTable {
 
   // A key that is not there.
   [[gnu::noinline]] T* add(std::uint32_t key, bool& moved) {
-    if (size_ == 0 || is_full()) {
+    if (used_ >= capacity(size_)) {
       grow();
       moved = true;
     }

@@ -20,21 +20,13 @@ PQR_ALWAYS_INLINE inline Vector<float, width> read(const float* from) {
   return read_as<Vector<float, width>>(from);
 }
 
-// The eight bytes of a slot, as one number.
-PQR_ALWAYS_INLINE inline double bits_at(const Slot<float>* slot) {
-  double bits;
-  static_assert(sizeof bits == sizeof *slot);
-  std::memcpy(&bits, slot, sizeof bits);
-  return bits;
-}
-
-// Loads `width` slots, of which at(i) is the address of slot i. In a vector of eight, shuffles do
-// not cross the middle.
+// Loads `width` slots, of which at(i) is the address of slot i, each as a number of eight bytes. In
+// a vector of eight, shuffles do not cross the middle.
 template <std::size_t width, class At>
 PQR_ALWAYS_INLINE inline Slot<Vector<float, width>> take(At at) {
   using Floats = Vector<float, width>;
   using Pairs = Vector<double, width / 2>;
-  const auto slot = [at](std::size_t i) PQR_ALWAYS_INLINE { return bits_at(at(i)); };
+  const auto slot = [at](std::size_t i) PQR_ALWAYS_INLINE { return read_as<double>(at(i)); };
   if constexpr (width == 8) {
     const auto a = (Floats)Pairs{slot(0), slot(1), slot(4), slot(5)};
     const auto b = (Floats)Pairs{slot(2), slot(3), slot(6), slot(7)};
@@ -49,9 +41,7 @@ PQR_ALWAYS_INLINE inline Slot<Vector<float, width>> take(At at) {
 template <std::size_t width, class At>
 PQR_ALWAYS_INLINE inline void put(At at, Slot<Vector<float, width>> slots) {
   using Pairs = Vector<double, width / 2>;
-  const auto put = [at](std::size_t i, double bits) PQR_ALWAYS_INLINE {
-    std::memcpy(static_cast<void*>(at(i)), &bits, sizeof bits);
-  };
+  const auto put = [at](std::size_t i, double bits) PQR_ALWAYS_INLINE { write(at(i), bits); };
   if constexpr (width == 8) {
     const auto a = (Pairs)shuffled<0, 8, 1, 9, 4, 12, 5, 13>(slots.z, slots.root_n);
     const auto b = (Pairs)shuffled<2, 10, 3, 11, 6, 14, 7, 15>(slots.z, slots.root_n);

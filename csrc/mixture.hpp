@@ -1,8 +1,8 @@
 // What eight experts predict, mixed into one prediction. It knows no model: margins come in, a
 // margin goes out, then comes the label. B is the Bayes mixture of the experts, S stacks their
 // margins, and F, the Bayes mixture of B and S, is the answer:
-//   pi_k ~ exp(-eta L_k)   B = sum of pi_k u_k   rho ~ exp(-eta L) over {B, S}   F = rho_B B +
-//   rho_S S
+//   pi_k ~ exp(-eta L_k), B = sum of pi_k u_k;  rho ~ exp(-eta L) over {B, S}, F = rho_B B + rho_S
+//   S
 // where u_k is the prediction of expert k and L_k its loss so far. docs/auto.md has the guarantee.
 //
 // Log loss:  eta = 1 / w_max, where w_max is the largest row weight so far, at least 1
@@ -93,12 +93,9 @@ struct Bayes {
 
   // -1/eta ln mean exp(-eta L): what a Bayes mixture has lost at most.
   double potential(double eta) const {
-    double sum = 0.0, mean = 0.0;
-    for (const double loss : counted) {
-      sum += exp_of(eta * (least() - loss));
-      mean += loss / size;
-    }
-    return eta == 0.0 ? mean : least() - log_of(sum / size) / eta;
+    double sum = 0.0;
+    for (const double loss : counted) sum += exp_of(eta * (least() - loss));
+    return least() - log_of(sum / size) / eta;
   }
 
   // Losses of those that are mixed, then of the mixture.
@@ -125,10 +122,9 @@ struct Stacker {
     for (std::size_t i = 0; i < used; ++i) P[i * size + i] = 0.1;
   }
 
-  // Pf goes to `gain`; returns V.
+  // Pf goes to `gain`, which was zero; returns V.
   PQR_ALWAYS_INLINE double prepare(const double* f, double* gain) const {
     for (std::size_t i = 0; i < inputs; ++i) gain[i] = product<size>(P.data() + i * size, f);
-    std::fill(gain + inputs, gain + size, 0.0);
     return product<size>(f, gain);
   }
 
@@ -217,7 +213,7 @@ class Mixture {
   PQR_ALWAYS_INLINE void refresh() {
     shares_ = posterior(eta());
     centre_ = loss_ == Loss::squared ? posterior(0.5 / noise()) : shares_;
-    stacked_share_ = sigmoid_of(eta() * (two.counted[0] - two.counted[1]));
+    stacked_share_ = sigmoid_of(pqr::all(eta() * (two.counted[0] - two.counted[1])))[0];
   }
 
   Bayes<experts> all;
@@ -234,11 +230,11 @@ class Mixture {
   std::array<double, experts> shares_{}, centre_{};
   double stacked_share_ = 0.5;  // of S, in F
 
-  double price() const {  // 1 / eta
+  double eta() const {
     const double width = std::max(0.0, high - low);
-    return loss_ == Loss::squared ? 2.0 * width * width * largest : largest;
+    const double price = loss_ == Loss::squared ? 2.0 * width * width * largest : largest;
+    return price > 0.0 ? 1.0 / price : 0.0;
   }
-  double eta() const { return price() > 0.0 ? 1.0 / price() : 0.0; }
   double noise() const { return (all.least() + 1.0) / std::max(total, 1.0); }  // s^2
 
   PQR_ALWAYS_INLINE static double logit(double p) { return log_of(p / (1.0 - p)); }
@@ -251,8 +247,7 @@ class Mixture {
     std::array<double, experts> shares;
     Four sum = {};
     for (std::size_t k = 0; k < experts; k += 4) {
-      const Four exponent = eta * (least - read_as<Four>(all.counted.data() + k));
-      const Four height = exp_of(larger(exponent, pqr::all(-700.0)));
+      const Four height = exp_of(eta * (least - read_as<Four>(all.counted.data() + k)));
       write(shares.data() + k, height);
       sum += height;
     }
@@ -277,7 +272,7 @@ class Mixture {
     const double* const link = mixed.links + experts;
     const double by = squared ? weight / noise() : weight;
     const double h = squared ? by : by * std::max(*link * (1.0 - *link), flattest);
-    double gain[Stacker::size], variances[4], slopes[4];
+    double gain[Stacker::size] = {}, variances[4], slopes[4];
     write(variances, pqr::all(stacker.prepare(mixed.inputs, gain)));
     implicit_slopes<4>(loss_, mixed.margins + experts, link, variances, label, by, slopes);
     stacker.step(gain, variances[0], slopes[0], h);

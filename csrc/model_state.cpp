@@ -106,25 +106,23 @@ std::size_t Model::nonzeros(Block block) const {
 
 bool Model::restore(Block block, const std::uint32_t* keys, const float* slots, std::size_t size) {
   const auto slot = [&](std::size_t n) { return Slot<float>{slots[2 * n], slots[2 * n + 1]}; };
-  bool moved = false;
   if (block == Block::linear) {
     if (!rises(keys, size, std::size_t{1} << 32)) return false;
-    for (std::size_t n = 0; n < size; ++n) *linear_.make(keys[n], moved) = slot(n);
+    for (std::size_t n = 0; n < size; ++n) *linear_.make(keys[n]) = slot(n);
   } else {
     if (!rises(keys, size, block == own() ? separation_->order() : 0)) return false;
-    for (std::size_t n = 0; n < size; ++n) *pairs_.make(keys[n], keys[n], moved) = slot(n);
+    for (std::size_t n = 0; n < size; ++n) *pairs_.make(keys[n], keys[n]) = slot(n);
   }
   return true;
 }
 
 bool Model::restore_pairs(const std::uint32_t* counts, const std::uint32_t* ranks,
                           const float* slots) {
-  bool moved = false;
   for (std::uint32_t j = 0; j < separation_->order(); ++j) {
     const std::size_t size = counts[j];
     if (!rises(ranks, size, j)) return false;
     for (std::size_t n = 0; n < size; ++n) {
-      *pairs_.make(ranks[n], j, moved) = {slots[2 * n], slots[2 * n + 1]};
+      *pairs_.make(ranks[n], j) = {slots[2 * n], slots[2 * n + 1]};
     }
     ranks += size;
     slots += 2 * size;

@@ -4,11 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
 
+#include "lanes.hpp"
 #include "prefetch.hpp"
 #include "seed.hpp"
 #include "table.hpp"
@@ -59,8 +59,7 @@ class Names {
     if (2 * (size() + 1) > buckets_.size()) grow();
     const auto mixed = hash(name);
     Bucket& bucket = buckets_[bucket_of(name, mixed, first_like(mixed))];
-    bool moved = false;
-    std::uint32_t* record = by_index_.make(index, moved);
+    std::uint32_t* record = by_index_.make(index);
     if (bucket.record != none || *record != none) return false;
     *record = keep(index, name);
     bucket = {mixed, *record};
@@ -123,8 +122,8 @@ class Names {
     const char* at = name.data();
     const char* const end = at + name.size();
     if (name.size() >= 8) {
-      for (; end - at > 8; at += 8) h = seed_.mix(h, word<std::uint64_t>(at));
-      return static_cast<std::uint32_t>(seed_.mix(h, word<std::uint64_t>(end - 8)));
+      for (; end - at > 8; at += 8) h = seed_.mix(h, read_as<std::uint64_t>(at));
+      return static_cast<std::uint32_t>(seed_.mix(h, read_as<std::uint64_t>(end - 8)));
     }
     return static_cast<std::uint32_t>(seed_.mix(h, few_bytes(name)));
   }
@@ -133,16 +132,11 @@ class Names {
     const char* at = name.data();
     const std::size_t size = name.size();
     if (size >= 4) {
-      return std::uint64_t{word<std::uint32_t>(at)} << 32 | word<std::uint32_t>(at + size - 4);
+      return std::uint64_t{read_as<std::uint32_t>(at)} << 32 |
+             read_as<std::uint32_t>(at + size - 4);
     }
     const auto byte = [at](std::size_t i) { return unsigned{static_cast<unsigned char>(at[i])}; };
     return size == 0 ? 0 : byte(0) | byte(size / 2) << 8 | byte(size - 1) << 16;
-  }
-  template <class Word>
-  static Word word(const char* at) {
-    Word read;
-    std::memcpy(&read, at, sizeof read);
-    return read;
   }
 
   // The first bucket from `at` on that has this hash, or is free.

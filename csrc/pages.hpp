@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <type_traits>
 
 namespace pqr {
@@ -20,11 +21,13 @@ class Stretch {
   static_assert(std::is_trivially_copyable_v<T>);
 
   Stretch() = default;
-  // Without MAP_NORESERVE the array counts towards the memory that the system commits.
+  // Without MAP_NORESERVE the array counts towards the memory that the system commits, and is there
+  // or an exception.
   explicit Stretch(std::size_t size, int flags = MAP_NORESERVE) {
     const std::size_t bytes = size * sizeof(T) + large_page;  // one to align
     void* memory =
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    if (memory == MAP_FAILED && flags == 0) throw std::bad_alloc();
     if (memory == MAP_FAILED) return;
     const auto first = reinterpret_cast<std::uintptr_t>(memory) + large_page - 1;
     data_ = {reinterpret_cast<T*>(first / large_page * large_page), Unmap{memory, bytes}};

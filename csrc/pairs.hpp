@@ -91,6 +91,10 @@ class PairTable {
     T* const found = spans_[j].find(i);
     return found ? found : add(i, j, moved);
   }
+  T* make(std::uint32_t i, std::uint32_t j) {
+    bool moved = false;
+    return make(i, j, moved);
+  }
 
   void prefetch(std::uint32_t i, std::uint32_t j) const {
     if (const T* const values = span(j)) {

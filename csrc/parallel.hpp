@@ -23,8 +23,9 @@ inline std::size_t threads() {
 // Calls `work(first, last)` for parts of `size` items (rows, or ranks), each on the next free
 // thread. `work` returns how many items of its part it has done. Returns how many are done before
 // the first that is not. The calling thread calls `meanwhile` now and then while it waits.
-template <class Work, class Meanwhile>
-std::size_t in_parts(std::size_t size, std::size_t part_size, Work work, Meanwhile meanwhile) {
+template <class Work, class Meanwhile = void (*)()>
+std::size_t in_parts(
+    std::size_t size, std::size_t part_size, Work work, Meanwhile meanwhile = [] {}) {
   const std::size_t parts = (size + part_size - 1) / part_size;
   if (parts <= 1) return work(std::size_t{0}, size);
   std::vector<std::size_t> done(parts);
@@ -51,11 +52,6 @@ std::size_t in_parts(std::size_t size, std::size_t part_size, Work work, Meanwhi
   std::size_t part = 0;
   while (part < parts && done[part] == begin(part + 1) - begin(part)) ++part;
   return part < parts ? begin(part) + done[part] : size;
-}
-
-template <class Work>
-std::size_t in_parts(std::size_t size, std::size_t part_size, Work work) {
-  return in_parts(size, part_size, work, [] {});
 }
 
 constexpr std::size_t part_rows = 8192;  // a millisecond or more: threads cost far less

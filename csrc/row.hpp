@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -75,9 +74,9 @@ struct Rows {
 // A canonical row can be learned as it is. Neighbours are looked at four at a time, some of the
 // last ones twice: rows are too short for loops that leave a remainder.
 inline bool is_canonical(const std::uint32_t* indices, const float* values, std::size_t size) {
-  using Indices = std::uint32_t __attribute__((vector_size(16)));
-  using Values = float __attribute__((vector_size(16)));
   constexpr std::size_t four = 4;
+  using Indices = Vector<std::uint32_t, four>;
+  using Values = Vector<float, four>;
   if (size <= four) {
     bool good = size == 0 || values[0] != 0.0f;
     for (std::size_t i = 1; i < size; ++i) {
@@ -88,12 +87,9 @@ inline bool is_canonical(const std::uint32_t* indices, const float* values, std:
   auto bad = Values{values[0], 1.0f, 1.0f, 1.0f} == 0.0f;
   for (std::size_t i = 1; i < size; i += four) {
     const std::size_t first = std::min(i, size - four);
-    Indices before, index;
-    Values value;
-    std::memcpy(&before, indices + first - 1, sizeof before);
-    std::memcpy(&index, indices + first, sizeof index);
-    std::memcpy(&value, values + first, sizeof value);
-    bad |= (index <= before) | (value == 0.0f);
+    const auto before = read_as<Indices>(indices + first - 1);
+    bad |=
+        (read_as<Indices>(indices + first) <= before) | (read_as<Values>(values + first) == 0.0f);
   }
   return (bad[0] | bad[1] | bad[2] | bad[3]) == 0;
 }
@@ -123,18 +119,16 @@ PQR_ALWAYS_INLINE inline bool places_in_order(const std::uint32_t* keys, std::si
   constexpr std::int32_t flipped = INT32_MIN;  // vectors compare with a sign
   for (std::size_t first = 0; first < size; first += 2 * width) {
     // Two variables, not an array: GCC would write an array to memory after each key.
-    Some mine, others, smaller = {}, smaller_too = {};
-    std::memcpy(&mine, keys + first, sizeof mine);
-    std::memcpy(&others, keys + first + width, sizeof others);
-    mine ^= flipped;
-    others ^= flipped;
+    const Some mine = read_as<Some>(keys + first) ^ flipped;
+    const Some others = read_as<Some>(keys + first + width) ^ flipped;
+    Some smaller = {}, smaller_too = {};
     for (std::size_t i = 0; i < size; ++i) {
       const std::int32_t key = static_cast<std::int32_t>(keys[i]) ^ flipped;
       smaller -= key < mine;
       smaller_too -= key < others;
     }
-    std::memcpy(places + first, &smaller, sizeof smaller);
-    std::memcpy(places + first + width, &smaller_too, sizeof smaller_too);
+    write(places + first, smaller);
+    write(places + first + width, smaller_too);
   }
   std::size_t sum = 0;
   for (std::size_t i = 0; i < size; ++i) sum += places[i];

@@ -18,10 +18,7 @@ class Separation {
 
   // Gives all first features their place, which takes no memory before it is written: whether a
   // feature is one of them is then a branch that is predicted.
-  Separation() {
-    bool moved = false;
-    ranks_.make(ranks_.front_keys - 1, moved);
-  }
+  Separation() { ranks_.make(ranks_.front_keys - 1); }
 
   std::uint32_t rank(std::uint32_t feature) const {
     const std::uint32_t* above = ranks_.find(feature);
@@ -30,8 +27,7 @@ class Separation {
 
   // Ranks are only ever appended. False when the feature is high already.
   bool append(std::uint32_t feature) {
-    bool moved = false;
-    std::uint32_t* above = ranks_.make(feature, moved);
+    std::uint32_t* above = ranks_.make(feature);
     if (*above != 0) return false;
     features_.push_back(feature);
     *above = static_cast<std::uint32_t>(features_.size());
@@ -40,9 +36,7 @@ class Separation {
 
   // Undoes the last appends.
   void cut(std::size_t order) {
-    bool moved = false;
-    for (; features_.size() > order; features_.pop_back())
-      *ranks_.make(features_.back(), moved) = 0;
+    for (; features_.size() > order; features_.pop_back()) *ranks_.make(features_.back()) = 0;
   }
 
   void prefetch(const Row& row) const {
@@ -66,9 +60,8 @@ class Counter {
  public:
   void add(const Row& row) {
     ++rows_;
-    bool moved = false;
     for (std::size_t i = 0; i < row.size; ++i) {
-      distinct_ += ++*counts_.make(row.indices[i], moved) == 1;
+      distinct_ += ++*counts_.make(row.indices[i]) == 1;
     }
     if (row.size > 0) {
       next_feature_ = std::max(next_feature_, std::uint64_t{row.indices[row.size - 1]} + 1);

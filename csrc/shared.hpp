@@ -58,6 +58,7 @@ class Shared {
   static constexpr auto plainly = [](auto wait) { wait(); };
   // Whether to stop before the next slice.
   static constexpr auto never = [] { return false; };
+  static constexpr auto ignored = [](double*, std::size_t) {};
 
   // Returns how many rows it has learned: all, unless one is refused or it is told to stop.
   template <class Waiting = decltype(plainly), class Stop = decltype(never)>
@@ -108,13 +109,10 @@ class Shared {
     return turn;
   }
 
-  std::size_t margin(const Rows& rows, double* margins) const {
-    return margin(rows, margins, [](double*, std::size_t) {}, never);
-  }
-
   // `then` is called with the margins of each part, on the thread that has computed them.
-  template <class Then, class Stop>
-  std::size_t margin(const Rows& rows, double* margins, Then then, Stop stop) const {
+  template <class Then = decltype(ignored), class Stop = decltype(never)>
+  std::size_t margin(const Rows& rows, double* margins, Then then = ignored,
+                     Stop stop = never) const {
     const auto copy = this->copy(rows);
     const auto margin_of = [&](const Rows& slice, double* out) {
       if (copy) return copy->margin(slice, out);

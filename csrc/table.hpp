@@ -48,6 +48,10 @@ class Table {
     T* const found = const_cast<T*>(find_beyond(key));
     return found ? found : add(key, moved);
   }
+  T* make(std::uint32_t key) {
+    bool moved = false;
+    return make(key, moved);
+  }
 
   // The front, if all of these keys lie there, which rise. Values there never move.
   T* front(const std::uint32_t* keys, std::size_t size) const {

@@ -9,12 +9,11 @@ CSRC = Path(__file__).parent.parent / "csrc"
 
 # Each file may include what is named here, and the standard library without I/O.
 ALLOWED = {
-    "auto": {"auto", "experts", "mixture", "pages", "pairs", "rise", "row", "table"},
+    "auto": {"auto", "experts", "mixture", "pages", "pairs", "row", "table"},
     "elementary": {"lanes"},
     "experts": {"lanes", "mixture"},
     "mixture": {"elementary", "lanes", "loss"},
     "auto_state": {"auto"},
-    "rise": set(),
     "prefetch": set(),
     "pages": set(),
     "lanes": set(),
@@ -29,8 +28,8 @@ ALLOWED = {
     "loss": set(),
     "optim": {"lanes"},
     "descent": set(),
-    "digest": set(),
-    "names": {"prefetch", "seed", "table"},
+    "digest": {"lanes"},
+    "names": {"lanes", "prefetch", "seed", "table"},
     "coding": {"prefetch", "seed"},
     "numbering": {"digest", "lanes", "names", "row"},
     "parse": {"loss", "row", "number", "ones", "parse"},
