@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -162,10 +163,15 @@ def test_a_table_on_stdin_gives_the_model_of_its_file(tmp_path: Path) -> None:
     run("train", rows, *CLICKS, "-o", named)
     assert run("train", "-", *CLICKS, "-o", piped, stdin=rows.read_bytes()).code == 0
     assert piped.read_bytes() == named.read_bytes()
-    file = write(tmp_path, "t.feather")
-    run("train", "-", "--format", "arrow", *CLICKS, "-o", piped, stdin=file.read_bytes())
-    assert piped.read_bytes() == named.read_bytes()
-    parquet = run("train", "-", "--format", "parquet", *CLICKS, "-o", piped)
+    for name in ("t.feather", "t.jsonl"):  # told by their first bytes
+        file, told = write(tmp_path, name).read_bytes(), tmp_path / name
+        for stdin in (file, gzip.compress(file)):
+            piped.unlink()
+            assert run("train", "-", *CLICKS, "-o", piped, stdin=stdin).code == 0
+            run("train", told, *CLICKS, "-o", named)
+            assert piped.read_bytes() == named.read_bytes()
+    stdin = write(tmp_path, "t.parquet").read_bytes()
+    parquet = run("train", "-", *CLICKS, "-o", piped, stdin=stdin)
     assert (parquet.code, "Parquet needs a plain file" in parquet.err) == (3, True)
 
 
@@ -234,3 +240,26 @@ def test_arrow_is_imported_only_where_a_table_is_read(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", code, str(write(tmp_path, "t.csv"))]
     subprocess.run(command, check=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("%Q", "'Q' is a bad directive"), ("noon", "it has no directive"), ("%y%", "stray %")],
+)
+def test_a_format_that_no_time_has_is_wrong_usage(tmp_path: Path, given: str, said: str) -> None:
+    rows, model = write(tmp_path, "rows.csv"), tmp_path / "m.pqr"
+    wrong = run("train", rows, *CLICKS, "--times", f"ad={given}", "-o", model)
+    assert (wrong.code, model.exists()) == (2, False)
+    assert f"column 'ad': format={given!r} is no format of times: {said}" in wrong.err
+
+
+def test_rows_that_all_weigh_nothing_are_warned_of(tmp_path: Path) -> None:
+    rows = clicks().append_column("w", pa.array(np.zeros(ROWS)))
+    path, model = write(tmp_path, "rows.csv", rows), tmp_path / "m.pqr"
+    said = "warning: the weight of all rows is 0: none counts, and figures are undefined"
+    trained = run("train", path, *CLICKS, "--weight", "w", "-o", model)
+    assert (trained.code, said in trained.err) == (0, True)
+    judged = run("evaluate", "-m", model, path)
+    assert (judged.code, said in judged.err) == (0, True)
+    with pytest.warns(UserWarning, match="the weight of all rows is 0"):
+        pqrlearn.train(rows, label="click", positive="yes", weight="w")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -29,7 +30,7 @@ SCHEMA = Schema(
         Column("site", "category", missing=True),
         Column("code", "category"),
         Column("price", "number", center=2.0, scale=4.0),
-        Column("age", "bins", missing=True, edges=(20.0, 40.5, 60.0)),
+        Column("age", "bins", missing=True, edges=(20.0, 40.5, 60.0), place=True),
         Column("genres", "list", separator="|"),
         Column("seen", "time", parts=("hour", "weekday")),
         Column("new", "category"),
@@ -143,7 +144,7 @@ def as_vw(row: dict[str, Any]) -> str:
     if row["price"] is not None:
         found.append(f"|price :{(row['price'] - 2.0) / 4.0!r}")
     age = row["age"]
-    bins = ["..20", "20..40.5", "40.5..60", "60.."]
+    bins = ["..20 :-1", f"20..40.5 :{-1 / 3!r}", f"40.5..60 :{1 / 3!r}", "60.. :1"]
     at = None if age is None else bins[(age >= 20) + (age >= 40.5) + (age >= 60)]
     found.append(f"|age {at or MISSING}")
     if row["genres"]:
@@ -166,6 +167,7 @@ FRAMES: dict[str, Callable[[], Any]] = {
     "polars categorical": lambda: pl.from_arrow(TABLE).with_columns(  # type: ignore[union-attr]
         pl.col("site").cast(pl.Categorical)
     ),
+    "duckdb": lambda: duckdb.from_arrow(TABLE),
     "structured array": lambda: TABLE.to_pandas().to_records(index=False),
 }
 

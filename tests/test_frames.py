@@ -34,6 +34,21 @@ def test_what_pandas_has_in_place_of_none_is_missing() -> None:
     assert model.predict_one({"site": float("nan"), "n": float("nan"), "at": None}) == expected
 
 
+def test_nan_in_a_dict_is_missing_with_a_schema_and_without() -> None:
+    rows = [{"site": "a", "n": 1.5}, {"site": "b", "n": float("nan")}]
+    gaps = [{"site": "a", "n": 1.5}, {"site": "b"}]
+    for schema in (None, Schema((Column("site", "category"), Column("n", "number")))):
+        models = [LR(), LR()]
+        for model, given in zip(models, (rows, gaps), strict=True):
+            model.schema = schema
+            model.learn_many(given, [0, 1])
+            model.learn_one({**given[1], "n": np.float32("nan")} if given is rows else given[1], 1)
+        assert models[0].to_bytes() == models[1].to_bytes()
+        assert models[0].predict_one(rows[1]) == models[0].predict_one(gaps[1])
+    with pytest.raises(DataError, match="feature 'n': value inf is not a finite 32-bit float"):
+        LR().predict_one({"n": float("inf")})
+
+
 @pytest.mark.parametrize("index", [["site"], ["site", "n"]])
 def test_an_index_is_not_a_column_even_if_it_has_a_name(index: list[str]) -> None:
     frame = SITES.to_pandas().assign(ad=["x", "y"] * 60)
@@ -151,3 +166,12 @@ def test_hashes_need_no_dictionary_and_agree_through_every_door() -> None:
     assert np.array_equal(again.predict_many(table.to_pandas()), expected)
     assert np.array_equal(again.predict_many(table.to_pylist()), expected)
     assert read(table, schema=schema).replaced == 0
+
+
+def test_a_bad_row_of_a_frame_is_told_by_its_number() -> None:
+    frame = pa.table({"y": [0, 1, 7], "site": ["a", "b", "c"]})
+    with pytest.raises(DataError, match=r"^<frame>: row 2: label 'y': 7 is not a click"):
+        train(frame, label="y", loss="logistic")
+    schema = Schema((Column("y", "label"), Column("ad", "category")))
+    with pytest.raises(DataError, match=r"^<frame>: there is no column 'ad'"):
+        train(frame, schema=schema)

@@ -8,7 +8,9 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from pqrlearn import LR, PQR, Auto, Separation
@@ -50,24 +52,42 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_the_query_predicts_as_the_model_does(make: Any) -> None:
-    model = make()
-    scored: list[dict[str, Any]] = [*ROWS[:60], {"new": 2.0, "site": "s1"}, {"site": "s0"}]
-    scored += [{"site=s0": 1.0, "site=s1": 1.0, "site=s2": 2.0}]  # pairs that were never seen
+def in_sqlite(weights: Any, features: list[Any], given: dict[str, Any]) -> list[Any]:
     with sqlite3.connect(":memory:") as database:
         database.create_function("SQRT", 1, np.sqrt)  # not in every build of SQLite
         database.create_function("EXP", 1, np.exp)
         database.execute("CREATE TABLE weights (name, other, block, weight, support, rank)")
         database.execute("CREATE TABLE features (row, name, value)")
         database.execute("CREATE INDEX by_name ON weights (block, name, other)")
-        weights = [tuple(row.values()) for row in model.to_frame().to_pylist()]
-        database.executemany("INSERT INTO weights VALUES (?, ?, ?, ?, ?, ?)", weights)
-        database.executemany("INSERT INTO features VALUES (?, ?, ?)", features(scored))
-        about = json.loads(model.to_frame().schema.metadata[b"pqrlearn"])
-        given = {"scale": about["interaction_scale"], "unseen": about["shares_pairs"]}
+        cells = [tuple(row.values()) for row in weights.to_pylist()]
+        database.executemany("INSERT INTO weights VALUES (?, ?, ?, ?, ?, ?)", cells)
+        database.executemany("INSERT INTO features VALUES (?, ?, ?)", features)
         found = database.execute(QUERY, given).fetchall()
     database.close()
+    return found
+
+
+def in_duckdb(weights: Any, features: list[Any], given: dict[str, Any]) -> list[Any]:
+    with duckdb.connect() as database:
+        database.register("weights", weights)
+        columns = dict(zip(("row", "name", "value"), zip(*features, strict=True), strict=True))
+        database.register(
+            "features", pa.table({key: list(column) for key, column in columns.items()})
+        )
+        values = {key: "NULL" if value is None else str(value) for key, value in given.items()}
+        query = re.sub(r":(scale|unseen)", lambda found: values[found[1]], QUERY)
+        return database.execute(query).fetchall()
+
+
+@pytest.mark.parametrize("database", [in_sqlite, in_duckdb])
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_the_query_predicts_as_the_model_does(make: Any, database: Any) -> None:
+    model = make()
+    scored: list[dict[str, Any]] = [*ROWS[:60], {"new": 2.0, "site": "s1"}, {"site": "s0"}]
+    scored += [{"site=s0": 1.0, "site=s1": 1.0, "site=s2": 2.0}]  # pairs that were never seen
+    about = json.loads(model.to_frame().schema.metadata[b"pqrlearn"])
+    given = {"scale": about["interaction_scale"], "unseen": int(about["shares_pairs"])}
+    found = database(model.to_frame(), features(scored), given)
     assert [row for row, *_ in found] == list(range(len(scored)))
     margins = [margin for _, margin, _ in found]
     np.testing.assert_allclose(margins, model.margin_many(scored), rtol=1e-5, atol=1e-5)

@@ -96,7 +96,7 @@ def test_a_quote_in_the_middle_of_a_file_changes_nothing(
     path = write(tmp_path / "t.csv", quoted)
     assert rows_of(path) == EXPECTED * 20
     bad = write(tmp_path / "bad.csv", quoted + "1,x\n")
-    with pytest.raises(RowError, match=r"bad.csv:row:41: expected 3 cells, found 2"):
+    with pytest.raises(RowError, match=r"bad.csv: row 41: expected 3 cells, found 2"):
         rows_of(bad)
 
 
@@ -119,9 +119,9 @@ def test_a_quote_that_stays_open_is_an_error(tmp_path: Path) -> None:
     """It would make one cell of all that is left."""
     for text in ('y,a,n\n0,y,2\n1,x,"2\n0,y,0.5\n', 'y,a,n\n0,y,2\n"1,x,2\n'):
         path = write(tmp_path / "t.csv", text)
-        with pytest.raises(DataError, match=r"t.csv:row:2( or later: a quote is|: expected 3)"):
+        with pytest.raises(DataError, match=r"t.csv: row 2( or later: a quote is|: expected 3)"):
             rows_of(path)
-        with pytest.raises(DataError, match=r"t.csv:row:[12] or later: a quote is not closed"):
+        with pytest.raises(DataError, match=r"t.csv: row [12] or later: a quote is not closed"):
             rows_of(path, on_bad_row="skip")
     inside = write(tmp_path / "i.csv", 'y,a,n\n1,5" disk,2\n')
     assert rows_of(inside) == [(1.0, {'a=5" disk': 1.0, "n": 2.0})]
@@ -621,3 +621,25 @@ def test_a_stream_of_record_batches_can_be_read_once() -> None:
     assert len(Batch.joined(rows)) == 100
     with pytest.raises(DataError, match="a stream can be read only once"):
         list(rows)
+
+
+def test_times_in_json_lines_are_told_by_their_text(tmp_path: Path) -> None:
+    """JSON has no type for them; numbers in quotes stay text."""
+    moments = [f"2024-01-{n % 28 + 1:02}T{n % 24:02}:30:00" for n in range(200)]
+    rows = [{"y": n % 2, "at": at, "n": str(n % 9)} for n, at in enumerate(moments)]
+    lines = write(tmp_path / "t.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    cells = "".join(f"{row['y']},{row['at']},{row['n']}\n" for row in rows)
+    table = write(tmp_path / "t.csv", "y,at,n\n" + cells)
+    schemas = [read(path, label="y").schema for path in (lines, table)]
+    assert schemas[0] == schemas[1]
+    assert schemas[0] is not None
+    assert [column.kind for column in schemas[0].columns] == ["label", "time", "category"]
+
+
+def test_a_count_of_one_is_no_plural(tmp_path: Path) -> None:
+    schema = read(write(tmp_path / "t.csv", "y,a,b\n" + "1,x,0\n0,x,1\n" * 2), label="y").schema
+    assert schema is not None
+    assert (schema.notes["a"], schema.notes["b"]) == (
+        "text: 1 value",
+        "whole numbers that repeat: 2 values",
+    )

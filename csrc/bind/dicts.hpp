@@ -184,7 +184,9 @@ class DictRow {
       const std::uint32_t hash = names.prefetch({text_.data() + begin, length});
       asked_.push_back({nullptr, begin, length, hash, 1.0f});
     } else {
-      const float amount = number(key, value);
+      const double given = real(key, value);
+      if (std::isnan(given)) return;  // missing, as in a table
+      const float amount = checked(key, given);
       if (PyLong_CheckExact(value) && amount >= 1000.0f && !warned_) warn_of_id(key, value);
       if (amount == 0.0f) return;
       const std::string_view name = utf8(key);
@@ -223,11 +225,11 @@ class DictRow {
       refuse("feature " + std::to_string(index) + " has the name '" + std::string(name) +
              "'; use the name");
     }
-    row_.push(static_cast<std::uint32_t>(index), number(key, value));
+    row_.push(static_cast<std::uint32_t>(index), checked(key, real(key, value)));
   }
 
-  static float number(PyObject* key, PyObject* value) {
-    if (PyFloat_CheckExact(value)) return checked(key, PyFloat_AS_DOUBLE(value));
+  static double real(PyObject* key, PyObject* value) {
+    if (PyFloat_CheckExact(value)) return PyFloat_AS_DOUBLE(value);
     const double amount = PyFloat_AsDouble(value);
     if (amount == -1.0 && PyErr_Occurred()) {
       if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
@@ -243,7 +245,7 @@ class DictRow {
                             " is not a number (only a named feature may have a str)")
                                .c_str());
     }
-    return checked(key, amount);
+    return amount;
   }
 
   static float checked(PyObject* key, double amount) {

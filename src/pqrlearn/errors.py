@@ -16,7 +16,7 @@ PqrError                    1
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 
 class PqrError(Exception):
@@ -24,10 +24,10 @@ class PqrError(Exception):
 
     >>> from pqrlearn import LR
     >>> try:
-    ...     LR().learn_one({"age": float("nan")}, 1)
+    ...     LR().learn_one({"age": float("inf")}, 1)
     ... except PqrError as error:
     ...     print(error)
-    feature 'age': value nan is not a finite 32-bit float
+    feature 'age': value inf is not a finite 32-bit float
     """
 
     exit_code = 1
@@ -74,8 +74,18 @@ class DataError(PqrError, ValueError):
     exit_code = 3
 
 
+ROW: Final = ": row"
+"""The end of the path of rows that are no lines: `file: row 5`, not `file:5`."""
+
+
 class RowError(DataError):
-    """One bad row. `str()` gives `file:line:byte: message`, as far as these are known."""
+    """One bad row. `str()` gives `file:line:byte: message`, as far as these are known.
+
+    >>> for path in ("a.csv", "a.csv: row"):
+    ...     print(RowError("no label", path=path, line=5))
+    a.csv:5: no label
+    a.csv: row 5: no label
+    """
 
     def __init__(
         self,
@@ -87,6 +97,8 @@ class RowError(DataError):
     ) -> None:
         self.message, self.path, self.line, self.byte = message, path, line, byte
         where = ":".join(str(part) for part in (path, line, byte) if part is not None)
+        if path is not None and path.endswith(ROW):
+            where = path.removesuffix(ROW) if line is None else f"{path} {line}"
         super().__init__(f"{where}: {message}" if where else message)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -6,7 +6,8 @@ are bins otherwise. Other numbers are bins at quantiles of the rows looked at, w
 Dates and times are times, lists are lists. A missing cell is a feature if a row looked at has one.
 A column of text or whole numbers whose values are all different is ignored, and so is one without
 values. In text files, which have no types, a column is of whole numbers, of numbers or of times if
-all of its cells are, and of text otherwise or if a number begins with 0. Decision 15 says why.
+all of its cells are, and of text otherwise or if a number begins with 0; in JSON, which has no type
+for times, text is of times in the same way. Decision 15 says why.
 """
 
 from __future__ import annotations
@@ -115,13 +116,14 @@ def guess(
     choices: Choices,
     *,
     typed: bool = True,
+    has_times: bool = True,
     header: bool = True,
     known: Schema | None = None,
 ) -> Schema:
     """The schema of a table whose first rows are `sample`, an Arrow table.
 
-    Without `typed` all columns are text, and the text tells what they are. Of a schema that is
-    `known` all is kept that the choices do not speak of.
+    Without `typed` all columns are text, and the text tells what they are; without `has_times` it
+    tells what is a time. Of a schema that is `known` all is kept that the choices do not speak of.
     """
     names = sample.schema.names
     if twice := first_twice(names):
@@ -136,7 +138,7 @@ def guess(
         if name in kept:
             columns.append(kept[name])
             continue
-        looked = _Look(name, plain(sample.column(name)), nulls, typed)
+        looked = _Look(name, plain(sample.column(name)), nulls, typed, typed and has_times)
         try:
             column, notes[name] = (
                 looked.as_chosen(*kinds[name], choices) if name in kinds else looked.guess()
@@ -174,8 +176,11 @@ def loss_of(schema: Schema, sample: Any) -> str:
 class _Look:
     """One column of the sample."""
 
-    def __init__(self, name: str, array: Array, nulls: tuple[str, ...], typed: bool) -> None:
-        self._name, self._array, self._nulls, self._typed = name, array, nulls, typed
+    def __init__(
+        self, name: str, array: Array, nulls: tuple[str, ...], typed: bool, has_times: bool
+    ) -> None:
+        self._name, self._array, self._nulls = name, array, nulls
+        self._typed, self._has_times = typed, has_times
 
     def guess(self) -> tuple[Column, str]:
         import pyarrow as pa
@@ -204,7 +209,7 @@ class _Look:
             found, bad = numbers(self._array, self._nulls)
             if bad is None and np.isfinite(found).any() and not self._starts_with_zero():
                 return self._number()
-        if not self._typed and self._looks_like_times():
+        if not self._has_times and self._looks_like_times():
             return self._time(None), "dates or times"
         return self._category("text")
 
@@ -224,7 +229,7 @@ class _Look:
         distinct = int(np.count_nonzero(counts))
         if counts.sum() >= LEAST_ROWS and counts.max() == 1:
             return self._ignored("all values are different")
-        return self._made("category", ""), f"{why}: {distinct:,} values"
+        return self._made("category", ""), f"{why}: {counted(distinct)}"
 
     def _number(self) -> tuple[Column, str]:
         found, _ = numbers(self._array, self._nulls)
@@ -237,9 +242,9 @@ class _Look:
         if len(cells) >= LEAST_ROWS and len(counts) == len(cells):
             return self._ignored("whole numbers, all different")
         if BINS < len(counts) <= MOST_AMOUNTS:
-            return self._binned(cells, f"whole numbers: {len(counts):,} values")
+            return self._binned(cells, f"whole numbers: {counted(len(counts))}")
         if counts[counts > 1].sum() * 2 >= len(cells):
-            why = f"whole numbers that repeat: {len(counts):,} values"
+            why = f"whole numbers that repeat: {counted(len(counts))}"
             return self._made("category", ""), why
         return self._binned(cells, "whole numbers that seldom repeat")
 
@@ -358,6 +363,14 @@ class _Look:
             )
         negative = others[0] if others else None
         return Column(self._name, "label", positive=positive, negative=negative), "two values"
+
+
+def counted(values: int) -> str:
+    """
+    >>> counted(1), counted(2000)
+    ('1 value', '2,000 values')
+    """
+    return f"{values:,} value{'' if values == 1 else 's'}"
 
 
 def _are_truths(values: list[str]) -> bool:

@@ -101,6 +101,17 @@ class Pass:
             "the best constant's"
         )
 
+    def without_weight(self) -> str | None:
+        """A message, if no row counts: nothing is learned then, and figures are nan.
+
+        >>> from pqrlearn import LR, Batch
+        >>> evaluate(LR(), [Batch.from_rows([([0], [1.0])], [1], [0.0])]).without_weight()
+        'the weight of all rows is 0: none counts, and figures are undefined'
+        """
+        if self.rows == 0 or self.figures["weight"] > 0:
+            return None
+        return "the weight of all rows is 0: none counts, and figures are undefined"
+
 
 class Loop:
     """Learns batches in order, and scores each prediction made before its row was learned.
@@ -192,7 +203,8 @@ def learn(
     """Learns every row once, in order, and scores each prediction made before.
 
     `batches` are Batches, what `pqrlearn.read` returns, or a frame with labels. A UserWarning says
-    so if one constant prediction would have been better, from 1,000 rows on.
+    so if one constant prediction would have been better, from 1,000 rows on, or if all rows have
+    weight 0.
 
     >>> from pqrlearn import LR, Batch
     >>> rows = Batch.from_rows([([0], [1.0]), ([1], [1.0])] * 500, labels=[1, 0] * 500)
@@ -200,15 +212,17 @@ def learn(
     True
     """
     result = _watched(Loop(learner, batches, skip_refused=skip_refused), watch)
-    warn_if_worse(result, learner)
+    warn_if_useless(result, learner)
     return result
 
 
-def warn_if_worse(result: Pass, learner: Learner) -> None:
-    """Warns, at the caller's caller, if a constant would have been better than the learner.
+def warn_if_useless(result: Pass, learner: Learner) -> None:
+    """Warns, at the caller's caller, if a constant would have been better, or if no row counts.
 
-    Of few rows nothing is said: the constant is chosen in hindsight.
+    Of few rows nothing is said of constants: the best one is chosen in hindsight.
     """
+    if nothing := result.without_weight():
+        warnings.warn(nothing, UserWarning, stacklevel=3)
     message = result.worse_than_constant()
     if message and result.rows >= WARNED_ROWS:
         rate = rate_name(learner)

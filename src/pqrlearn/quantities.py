@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from pqrlearn.errors import DataError
 from pqrlearn.names import Coding, Texts, code_texts
+from pqrlearn.schema import UNIX
 from pqrlearn.values import (
     MOST_KEPT,
     Array,
@@ -162,8 +163,6 @@ def number_in(text: str) -> float | None:
 
 
 # -- times ------------------------------------------------------------------------
-
-UNIX = {"unix": "s", "unix-ms": "ms"}
 
 
 def times(array: Array, form: str | None, nulls: Sequence[str] = ()) -> tuple[Array, Mask | None]:

@@ -14,9 +14,9 @@ import numpy as np
 from pqrlearn.encoder import LARGEST, WEEKDAYS, batch_of
 from pqrlearn.errors import DataError, RowError
 from pqrlearn.names import Coded, Names
-from pqrlearn.quantities import UNIX, number_in, time_in
+from pqrlearn.quantities import number_in, time_in
 from pqrlearn.rows import Batch
-from pqrlearn.schema import MISSING, Column, Schema
+from pqrlearn.schema import MISSING, UNIX, Column, Schema
 from pqrlearn.values import is_null, python_text
 
 Feature = tuple[str, str, float]

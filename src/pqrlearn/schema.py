@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,8 @@ KINDS: Final = {
     "list": "features column=value, one for each of several values",
     "time": "features column.hour, column.weekday and others",
 }
+UNIX: Final = {"unix": "s", "unix-ms": "ms"}
+"""Formats of times that count from 1970, and their units."""
 TIME_PARTS: Final = ("hour", "weekday", "day", "month", "year")
 MISSING: Final = "∅"
 """The value of a missing cell, where that is a feature."""
@@ -86,6 +89,8 @@ class Column:
             self._check_edges()
         if self.kind == "time" and not (self.parts and {*self.parts} <= {*TIME_PARTS}):
             raise self._wrong(f"parts must be some of {', '.join(TIME_PARTS)}")
+        if self.format is not None:
+            self._check_format(self.format)
         if self.separator == "":
             raise self._wrong("separator must not be empty")
 
@@ -104,6 +109,19 @@ class Column:
                 raise self._wrong(f"{name} is true or false")
         if self.negative is not None and self.positive in (None, self.negative):
             raise self._wrong("negative needs a positive that differs from it")
+
+    def _check_format(self, form: str) -> None:
+        """strptime complains of a format itself before it reads a text."""
+        if form in UNIX:
+            return
+        wrong = "it has no directive" if "%" not in form else ""
+        try:
+            datetime.strptime("", form)
+        except ValueError as error:
+            wrong = wrong or ("" if "does not match" in str(error) else str(error))
+        if wrong:
+            ways = f"as strptime has it, such as %y%m%d%H, {' or '.join(UNIX)}"
+            raise self._wrong(f"format={form!r} is no format of times: {wrong}; give one {ways}")
 
     def _check_edges(self) -> None:
         rising = all(a < b for a, b in pairwise(self.edges))

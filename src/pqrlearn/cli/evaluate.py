@@ -40,6 +40,8 @@ def evaluate(
         refused += result.refused
     skipped = inputs.bad_rows + len(refused)
     show.note_bad_rows(skipped, [*inputs.first_bad, *refused])
+    if nothing := result.without_weight():
+        show.note(f"warning: {nothing}")
     if as_json:
         figures = {**finite(result.figures), "seconds": result.seconds}
         counts = {"bad_rows": skipped, "replaced_values": inputs.replaced}

@@ -157,6 +157,8 @@ def _print_notes(result: TrainResult, *, as_json: bool) -> None:
         where = f" of pass {start.done_passes + 1}" if start.passes > 1 else ""
         show.note(f"resumed after {start.rows:,} rows{where}; figures are of the rows since")
     show.note_bad_rows(result.bad_rows, result.first_bad)
+    if nothing := result.first.without_weight():
+        show.note(f"warning: {nothing}")
     warning = result.first.worse_than_constant()
     if warning:
         rate = rate_name(result.learner)

@@ -78,7 +78,10 @@ class ParquetReader(_ArrowReader):
         import pyarrow.parquet as pq
 
         if not is_file(self.path):
-            raise DataError(f"{self.name}: Parquet needs a plain file: its contents are at its end")
+            raise DataError(
+                f"{self.name}: Parquet needs a plain file, as its contents are at its end; "
+                "save it to one first"
+            )
         try:
             fields = pq.read_schema(self.path)
             texts = [field.name for field in fields if is_text(field.type)]

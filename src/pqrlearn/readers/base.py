@@ -5,13 +5,22 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
-from contextlib import closing
-from typing import ClassVar, Final, Literal, Protocol
+from contextlib import AbstractContextManager, closing
+from copy import copy
+from functools import cached_property
+from typing import ClassVar, Final, Literal, Protocol, Self
 
 from pqrlearn.errors import DataError, HyperError, RowError
 from pqrlearn.files import file_digest
 from pqrlearn.names import Names
-from pqrlearn.readers.source import is_file
+from pqrlearn.readers.source import (
+    Source,
+    estimated_lines,
+    is_file,
+    is_plain_file,
+    is_stream,
+    open_source,
+)
 from pqrlearn.rows import Batch
 from pqrlearn.schema import Schema
 
@@ -42,6 +51,8 @@ class Reader(ABC):
     ready: ClassVar[bool] = False
     """Whether rows are stored parsed, so that reading them again is cheap."""
     _ahead: int = 0  # rows of the batch to come that precede a bad one
+    _used_up: bool = False  # a stream that has been read
+    _reading: Source | None = None
 
     def __init__(
         self, path: AnyPath, *, on_bad_row: str = "stop", keep_bad: BadRowFile | None = None
@@ -51,6 +62,11 @@ class Reader(ABC):
         self.path, self.keep_bad = os.fspath(path), keep_bad
         self._skip = on_bad_row == "skip"
         self._begin(Names())
+
+    @property
+    def name(self) -> str:
+        """What the input is called in messages."""
+        return "<stdin>" if self.path == "-" else self.path
 
     @property
     def schema(self) -> Schema | None:
@@ -93,9 +109,18 @@ class Reader(ABC):
         """Size on disk; None if unknown."""
         return os.path.getsize(self.path) if is_file(self.path) else None
 
+    def _opened(self) -> AbstractContextManager[Source]:
+        if self._used_up:
+            raise DataError(f"{self.name}: a stream can be read only once")
+        self._used_up = is_stream(self.path)
+        return open_source(self.path)
+
     def fraction(self) -> float | None:
         """The fraction that has been read, from 0 to 1; None if unknown."""
-        return None
+        source = self._reading
+        if source is None or source.size is None:
+            return None
+        return min(1.0, source.position / source.size) if source.size else 1.0
 
     def digest(self) -> str:
         """Identifies the content of the input; "stream" for a stream."""
@@ -130,3 +155,28 @@ class Reader(ABC):
 
     def _not_enterable(self) -> DataError:
         return DataError(f"{self.path}: only a plain file can be read in parts")
+
+
+class LineReader(Reader):
+    """Text whose rows are lines: a plain file can be entered anywhere, and parts are its bytes."""
+
+    _start: int = 0
+    _stop: int | None = None
+
+    @cached_property
+    def enterable(self) -> bool:
+        return is_plain_file(self.path)
+
+    @property
+    def size(self) -> int:
+        return self.bytes or 0
+
+    def estimated_rows(self) -> float:
+        return estimated_lines(self.path)
+
+    def part(self, start: int, stop: int) -> Self:
+        if not self.enterable:
+            raise self._not_enterable()
+        part = copy(self)
+        part._start, part._stop = start, stop
+        return part

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pqrlearn.errors import DataError
+from pqrlearn.errors import ROW, DataError
 from pqrlearn.frames import Frame
 from pqrlearn.readers.tables import Piece, TableReader
 
@@ -31,7 +31,7 @@ class FrameReader(TableReader):
         self._used_up, self._done = self._frame.table is None, 0
         for first, table in self._frame.slices(self._start, self._stop):
             lines = np.arange(first, first + table.num_rows)
-            yield Piece(table, lines, f"{self.path}:row")
+            yield Piece(table, lines, self.path + ROW)
             self._done += table.num_rows
 
     @property

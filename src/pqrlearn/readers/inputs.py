@@ -28,8 +28,6 @@ class Inputs:
         self.readers = list(readers)
         if not self.readers:
             raise HyperError("nothing to read: give at least one input")
-        if self.paths.count("-") > 1:
-            raise HyperError("- (stdin) can be read only once")
         self.names = Names()
         self._known, self._next_feature = self.names, 0
         self._begun: list[Reader] = []  # in this pass

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterator, Mapping
-from copy import copy
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -14,21 +12,21 @@ import numpy as np
 from pqrlearn.arrow import array_of, flattened
 from pqrlearn.errors import RowError
 from pqrlearn.frames import BATCH_ROWS
-from pqrlearn.readers.source import estimated_lines, is_plain_file, lines_between
+from pqrlearn.readers.base import LineReader
+from pqrlearn.readers.source import lines_between
 from pqrlearn.readers.tables import Piece, TableReader
 
 CHUNK_BYTES: Final = 1 << 22
 
 
-class JsonLinesReader(TableReader):
+class JsonLinesReader(LineReader, TableReader):
     """Chunks of lines are parsed by pyarrow; one that it cannot take, line by line.
 
     That is where a line is bad, where it is empty, and where a field has values of several types.
     A field that a line lacks is missing there.
     """
 
-    _start: int = 0
-    _stop: int | None = None
+    has_times = False
 
     def _pieces(self) -> Generator[Piece, None, None]:
         with self._opened() as source:
@@ -79,24 +77,6 @@ class JsonLinesReader(TableReader):
             yield from _cut(_table(rows), np.array(places), name, lines, first)
         if error is not None and not self._skip:
             raise error
-
-    @cached_property
-    def enterable(self) -> bool:
-        return is_plain_file(self.path)
-
-    @property
-    def size(self) -> int:
-        return self.bytes or 0
-
-    def estimated_rows(self) -> float:
-        return estimated_lines(self.path)
-
-    def part(self, start: int, stop: int) -> JsonLinesReader:
-        if not self.enterable:
-            raise self._not_enterable()
-        part = copy(self)
-        part._start, part._stop = start, stop
-        return part
 
 
 def _cut(

@@ -11,24 +11,17 @@ from typing import Any
 import numpy as np
 
 from pqrlearn import _core
-from pqrlearn.errors import DataError, RowError
+from pqrlearn.errors import RowError
 from pqrlearn.loss import ANY_NUMBER, loss_named
-from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, BadRowFile, Reader
-from pqrlearn.readers.source import (
-    Source,
-    estimated_lines,
-    is_plain_file,
-    is_stream,
-    lines_between,
-    open_source,
-)
+from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, BadRowFile, LineReader
+from pqrlearn.readers.source import Source, is_plain_file, lines_between
 from pqrlearn.rows import Batch
 
 _TOKEN = re.compile(rb":?[^ \t\n:#]*")
 _SHOWN_BYTES = 20
 
 
-class LibsvmReader(Reader):
+class LibsvmReader(LineReader):
     """The rows of a file or Source.
 
     If a `loss` is given, it must accept all labels, and labels are converted as it stores them.
@@ -55,8 +48,6 @@ class LibsvmReader(Reader):
         self._source = source
         self._loss = loss_named(loss or ANY_NUMBER)
         self._chunk_bytes, self._start, self._stop = chunk_bytes, start, stop
-        self._used_up = False
-        self._reading: Source | None = None
         self.lines = 0
 
     def _read(self) -> Generator[Batch, None, None]:
@@ -71,41 +62,11 @@ class LibsvmReader(Reader):
         """Opens a path each time; a Source is read from its current position."""
         if isinstance(self._source, Source):
             return nullcontext(self._source)
-        if self._used_up:
-            name = "<stdin>" if self.path == "-" else self.path
-            raise DataError(f"{name}: a stream can be read only once")
-        self._used_up = is_stream(self._source)
-        return open_source(self._source)
-
-    def fraction(self) -> float | None:
-        source = self._reading
-        if source is None or source.size is None:
-            return None
-        return min(1.0, source.position / source.size) if source.size else 1.0
+        return super()._opened()
 
     @cached_property
     def enterable(self) -> bool:
         return not isinstance(self._source, Source) and is_plain_file(self._source)
-
-    @property
-    def size(self) -> int:
-        return self.bytes or 0
-
-    def estimated_rows(self) -> float:
-        return estimated_lines(self.path)
-
-    def part(self, start: int, stop: int) -> LibsvmReader:
-        if not self.enterable:
-            raise self._not_enterable()
-        return LibsvmReader(
-            self._source,
-            loss=self._loss.name,
-            on_bad_row="skip" if self._skip else "stop",
-            keep_bad=self.keep_bad,
-            chunk_bytes=self._chunk_bytes,
-            start=start,
-            stop=stop,
-        )
 
     def _parse(self, name: str, offset: int, text: memoryview) -> Iterator[Batch]:
         # Only line 1 may begin with a byte order mark; a range from the middle has no line 1.

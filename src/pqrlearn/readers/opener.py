@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pqrlearn.errors import DataError, HyperError
 from pqrlearn.frames import inputs_of, is_frame
-from pqrlearn.guess import Choices, guess
+from pqrlearn.guess import Choices, counted, guess
 from pqrlearn.loss import LossName
 from pqrlearn.readers.arrow import (
     ARROW_MAGIC,
@@ -29,7 +29,7 @@ from pqrlearn.readers.frame import FrameReader
 from pqrlearn.readers.inputs import Inputs
 from pqrlearn.readers.jsonl import JsonLinesReader
 from pqrlearn.readers.libsvm import LibsvmReader
-from pqrlearn.readers.source import is_file
+from pqrlearn.readers.source import first_bytes, is_file
 from pqrlearn.readers.tables import TableOptions, TableReader
 from pqrlearn.readers.vw import VwReader
 from pqrlearn.rows import ArrowStream
@@ -55,6 +55,13 @@ _EXTENSIONS: Final = {
     ".vw": "vw",
     **dict.fromkeys((".svm", ".libsvm", ".svmlight"), "libsvm"),
 }
+_MAGIC: Final = (
+    ("parquet", PARQUET_MAGIC),
+    ("arrow", ARROW_MAGIC),
+    ("arrow", STREAM_MAGIC),
+    ("jsonl", b"{"),
+    ("jsonl", b"\xef\xbb\xbf{"),
+)
 _COMPRESSED: Final = (".gz", ".zst", ".bz2", ".xz")
 _HEAD_BYTES = 16
 NO_TABLE: Final = TableOptions()
@@ -99,27 +106,25 @@ def format_of(path: AnyPath, fallback: str = "libsvm") -> str:
         ending = ending.with_suffix("")
     if known := _EXTENSIONS.get(ending.suffix.lower()):
         return known
-    if not is_file(path):  # a pipe must not be opened twice: its writer would see it close
+    if path != "-" and not is_file(path):  # the writer of a pipe would see it close
         return fallback
     try:
-        with open(path, "rb") as file:
-            head = file.read(_HEAD_BYTES)
-    except OSError:  # reported when it is read
+        head = first_bytes(path, _HEAD_BYTES)
+    except DataError:  # reported when it is read
         return fallback
-    for format, magic in (
-        ("parquet", PARQUET_MAGIC),
-        ("arrow", ARROW_MAGIC),
-        ("arrow", STREAM_MAGIC),
-    ):
+    for format, magic in _MAGIC:
         if head.startswith(magic):
             return format
-    return "cache" if looks_like_a_cache(head) else fallback
+    return "cache" if path != "-" and looks_like_a_cache(head) else fallback
 
 
 def open_readers(paths: Iterable[Any], **options: Any) -> list[Reader]:
     """Like `open_reader`, with patterns, folders of Parquet parts and frames for some paths."""
     readers: list[Reader] = []
-    for path in paths:
+    given = list(paths)
+    if sum(not is_frame(path) and path == "-" for path in given) > 1:
+        raise HyperError("- (stdin) can be read only once")
+    for path in given:
         if is_frame(path):
             kept = {key: options[key] for key in options if key not in ("format", "fallback")}
             readers.append(FrameReader(path, **kept))
@@ -292,7 +297,8 @@ def _guess(tables: list[TableReader], choices: Choices, known: Schema | None) ->
         names = ", ".join(map(repr, sample.schema.names[:20]))
         raise _no_label(f"{first.name}: which column is the label? There are {names}")
     try:
-        schema = guess(sample, choices, typed=first.typed, header=first.header, known=known)
+        told = {"typed": first.typed, "has_times": first.has_times, "header": first.header}
+        schema = guess(sample, choices, **told, known=known)
     except (DataError, HyperError) as error:
         raise error.located(first.name) from None
     if known is None:
@@ -308,7 +314,7 @@ def _with_partitions(schema: Schema, tables: list[TableReader], given: set[str])
         for name, value in reader.partitions.items() if isinstance(reader, ParquetReader) else ():
             found.setdefault(name, set()).add(value)
     made = {n: Column(n, "category", None in found[n]) for n in found if n not in given}
-    notes = {name: f"a partition: {len(found[name] - {None}):,} values" for name in made}
+    notes = {name: f"a partition: {counted(len(found[name] - {None}))}" for name in made}
     columns = tuple(made.get(column.name, column) for column in schema.columns)
     return replace(schema, columns=columns, notes={**schema.notes, **notes})
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from pqrlearn.errors import DataError
 
@@ -21,8 +22,24 @@ _PROBES, _PROBE_BYTES = 16, 1 << 16
 _STEP_BYTES = 1 << 12  # of a block at a time: a hostile archive may grow 30,000-fold
 
 
+_looked_at: WeakKeyDictionary[Any, Source] = WeakKeyDictionary()
+"""The stdin whose first bytes have been read: whoever opens it begins with them."""
+
+
+def first_bytes(path: str | os.PathLike[str], size: int) -> bytes:
+    """Those of a file or of stdin, decompressed: at most `size`, or those of the first line."""
+    source = open_source(path)
+    if path == "-":
+        _looked_at[sys.stdin] = source
+        return source.peek(size)
+    with source:
+        return source.peek(size)
+
+
 def open_source(path: str | os.PathLike[str]) -> Source:
     """Opens a file, or stdin if `path` is "-". Compression is detected from the first bytes."""
+    if path == "-" and sys.stdin in _looked_at:
+        return _looked_at.pop(sys.stdin)
     if path == "-":
         # Unbuffered: a thread that waits for input would hold the lock of the buffer.
         stdin = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
@@ -93,6 +110,10 @@ class Source:
     def position(self) -> int:
         """How many bytes of the file have been consumed, out of `size`; thread-safe."""
         return 0 if self._stream is None else self._stream.position
+
+    def peek(self, size: int) -> bytes:
+        """The first bytes, before any is read: `size` of them, or those of the first line."""
+        return self._opened().peek(size)[:size]
 
     def readinto(self, buffer: memoryview) -> int:
         """Reads at least one byte into `buffer` and returns how many; 0 at the end."""
@@ -251,6 +272,9 @@ class _Inflated:
     @property
     def position(self) -> int:
         return self._raw.position - len(self._block) + self._used
+
+    def peek(self, size: int) -> bytes:
+        return bytes(self._ready) if self._ready or self._refill() else b""
 
     def readinto(self, buffer: memoryview) -> int:
         filled = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -14,11 +13,10 @@ import numpy.typing as npt
 
 from pqrlearn.arrow import joined
 from pqrlearn.encoder import Bad, Encoder
-from pqrlearn.errors import DataError, RowError
+from pqrlearn.errors import ROW, DataError, RowError
 from pqrlearn.guess import SAMPLE_BYTES, SAMPLE_ROWS
 from pqrlearn.loss import ANY_NUMBER, loss_named
 from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, BadRowFile, Reader
-from pqrlearn.readers.source import Source, is_stream, open_source
 from pqrlearn.rows import Batch, Tagged
 from pqrlearn.schema import Schema
 
@@ -76,6 +74,8 @@ class TableReader(Reader):
     named = True
     typed: ClassVar[bool] = True
     """Whether columns have types; otherwise they are text, and the text tells what it is."""
+    has_times: ClassVar[bool] = True
+    """Whether the types know times; otherwise they are text, which tells that."""
 
     def __init__(
         self,
@@ -92,8 +92,7 @@ class TableReader(Reader):
         self._held: list[Piece] = []
         self._rest: Generator[Piece, None, None] | None = None
         self._early: list[tuple[int, RowError, bytes]] = []  # bad rows of the sample, by piece
-        self._sampling = self._used_up = False
-        self._reading: Source | None = None
+        self._sampling = False
 
     @property
     def schema(self) -> Schema | None:
@@ -186,7 +185,7 @@ class TableReader(Reader):
         except RowError:
             raise
         except DataError as error:
-            located = DataError(f"{piece.source}: {error}")
+            located = DataError(f"{piece.source.removesuffix(ROW)}: {error}")
             located.case = error.case
             raise located from None
 
@@ -233,21 +232,3 @@ class TableReader(Reader):
         fits = unfit and self._loss.name != ANY_NUMBER
         error.case = ("unfit label",) if fits else ("bad row",)
         return error
-
-    # -- files and streams -------------------------------------------------------
-
-    @property
-    def name(self) -> str:
-        return "<stdin>" if self.path == "-" else self.path
-
-    def _opened(self) -> AbstractContextManager[Source]:
-        if self._used_up:
-            raise DataError(f"{self.name}: a stream can be read only once")
-        self._used_up = is_stream(self.path)
-        return open_source(self.path)
-
-    def fraction(self) -> float | None:
-        source = self._reading
-        if source is None or source.size is None:
-            return None
-        return min(1.0, source.position / source.size) if source.size else 1.0

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from copy import copy
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
 from pqrlearn import _core
 from pqrlearn.encoder import labelled_batch, numbered
-from pqrlearn.errors import DataError, RowError
+from pqrlearn.errors import RowError
 from pqrlearn.loss import ANY_NUMBER, loss_named
 from pqrlearn.names import Coded, Texts
-from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, BadRowFile, Reader
-from pqrlearn.readers.source import (
-    Source,
-    estimated_lines,
-    is_plain_file,
-    is_stream,
-    lines_between,
-    open_source,
-)
+from pqrlearn.readers.base import KEPT_ERRORS, AnyPath, BadRowFile, LineReader
+from pqrlearn.readers.source import lines_between
 from pqrlearn.readers.tables import TableOptions
 from pqrlearn.rows import Batch
 from pqrlearn.schema import Schema
@@ -32,7 +23,7 @@ CHUNK_BYTES: Final = 1 << 22
 _SHOWN_BYTES = 20
 
 
-class VwReader(Reader):
+class VwReader(LineReader):
     """The feature f of namespace n is called `n=f`, so that it is that of a table's column n.
 
     Without a namespace it is called `f`; a value without a name, as in `|price :2.5`, belongs to
@@ -40,8 +31,6 @@ class VwReader(Reader):
     """
 
     named = True
-    _start: int = 0
-    _stop: int | None = None
 
     def __init__(
         self,
@@ -54,15 +43,9 @@ class VwReader(Reader):
     ) -> None:
         super().__init__(path, on_bad_row=on_bad_row, keep_bad=keep_bad)
         self._loss, self._table = loss_named(loss or ANY_NUMBER), table
-        self._used_up = False
-        self._reading: Source | None = None
 
     def _read(self) -> Generator[Batch, None, None]:
-        if self._used_up:
-            name = "<stdin>" if self.path == "-" else self.path
-            raise DataError(f"{name}: a stream can be read only once")
-        self._used_up = is_stream(self.path)
-        with open_source(self.path) as source:
+        with self._opened() as source:
             self._reading = source
             line = 1 if self._start == 0 else 2  # only line 1 may begin with a byte order mark
             for _, text in lines_between(source, CHUNK_BYTES, self._start, self._stop):
@@ -129,30 +112,6 @@ class VwReader(Reader):
             for line in (error.line or first for error in errors):
                 self._ahead = int(np.searchsorted(good, line))
                 self.keep_bad.write(lines[line - first] + b"\n")
-
-    def fraction(self) -> float | None:
-        source = self._reading
-        if source is None or source.size is None:
-            return None
-        return min(1.0, source.position / source.size) if source.size else 1.0
-
-    @cached_property
-    def enterable(self) -> bool:
-        return is_plain_file(self.path)
-
-    @property
-    def size(self) -> int:
-        return self.bytes or 0
-
-    def estimated_rows(self) -> float:
-        return estimated_lines(self.path)
-
-    def part(self, start: int, stop: int) -> VwReader:
-        if not self.enterable:
-            raise self._not_enterable()
-        part = copy(self)
-        part._start, part._stop = start, stop
-        return part
 
 
 def _only(rows: Any, codes: Any, values: Any, first: Any) -> tuple[Any, Any, Any]:

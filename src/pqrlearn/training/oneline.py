@@ -15,7 +15,7 @@ from pqrlearn.guess import Choices
 from pqrlearn.hyper import Settings
 from pqrlearn.learners import Learner
 from pqrlearn.loss import LossName
-from pqrlearn.progressive import warn_if_worse
+from pqrlearn.progressive import warn_if_useless
 from pqrlearn.readers import AnyPath, Reading
 from pqrlearn.rows import ArrowStream
 from pqrlearn.schema import Schema
@@ -75,5 +75,5 @@ def train(
     if result.first is not None:
         bad, replaced = result.bad_rows, result.replaced
         result.learner.run = replace(result.first, bad_rows=bad, replaced=replaced)
-        warn_if_worse(result.first, result.learner)
+        warn_if_useless(result.first, result.learner)
     return result.learner
