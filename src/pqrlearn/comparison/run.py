@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -121,7 +122,7 @@ class Comparison:
         >>> compare(rows, label="click", models=["lr"]).best.kind
         'lr'
         """
-        return min(self.models, key=lambda one: one.loss)
+        return min(self.models, key=lambda one: _rank(one.loss))
 
     @cached_property
     def advised(self) -> Compared | None:
@@ -187,6 +188,11 @@ class Comparison:
         )
 
 
+def _rank(loss: float) -> float:
+    """A loss that is not a number is the worst."""
+    return math.inf if math.isnan(loss) else loss
+
+
 def _percent(loss: float, other: float) -> str:
     share = 100 * (1 - loss / other) if other > 0 else 0.0
     return f"{share:.2f} %" if share >= 0.01 else "less than 0.01 %"
@@ -250,7 +256,7 @@ def _compared(
 ) -> list[Compared]:
     measures = loss_named(learners[0].loss).metrics
     *losses, weights = blocks.sums
-    best = min(range(len(learners)), key=lambda at: figures[at][measures.key])
+    best = min(range(len(learners)), key=lambda at: _rank(figures[at][measures.key]))
     return [
         Compared(
             learner,
