@@ -1,4 +1,4 @@
-"""A page in a real Chromium, driven by its own chromedriver over HTTP."""
+"""Pages in a real Chromium, driven by its own chromedriver over HTTP."""
 
 from __future__ import annotations
 
@@ -13,11 +13,19 @@ from typing import Any
 
 from programs import needs_program
 
-SECONDS = 120
+SECONDS = 300
+"""To wait for an answer, on a machine that is busy."""
+ARGUMENTS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--disable-dev-shm-usage",
+)
+
+_DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # it is this machine
 
 
 class Browser:
-    """One window. https://www.w3.org/TR/webdriver2 has the protocol."""
+    """One window of a WebDriver session."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -26,10 +34,18 @@ class Browser:
         data = json.dumps(body).encode() if method == "POST" else None
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(self._root + path, data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+        with _DIRECTLY.open(request, timeout=SECONDS) as answer:
             return json.load(answer)["value"]
 
-    def open(self, path: Path) -> None:
+    def _command(self, name: str, **parameters: Any) -> None:
+        self.ask("POST", "/goog/cdp/execute", cmd=name, params=parameters)
+
+    def open(self, path: Path, width: int, *, dark: bool) -> None:
+        """Loads a page into a window that is `width` CSS pixels wide; narrow ones are phones."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        self._command("Emulation.setDeviceMetricsOverride", **size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._command("Emulation.setEmulatedMedia", features=[scheme])
         self.ask("POST", "/url", url=path.as_uri())
 
     def run(self, script: str) -> Any:
@@ -42,31 +58,20 @@ class Browser:
 
 
 @contextmanager
-def browser(folder: Path, width: int, *, dark: bool = False) -> Iterator[Browser]:
-    """A new browser whose page is `width` CSS pixels wide; `folder` is for its files."""
+def browser(folder: Path) -> Iterator[Browser]:
+    """A new browser; `folder` is for its files."""
     needs_program("chromium", package="chromium")
     needs_program("chromedriver", package="chromium-driver")
-    arguments = [
-        *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-        *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-        *("--disable-dev-shm-usage", f"--user-data-dir={folder / 'profile'}"),
-        f"--blink-settings=preferredColorScheme={0 if dark else 1}",
-    ]
-    metrics = {"width": width, "height": 900, "pixelRatio": 1.0, "mobile": width < 500}
     capabilities = {
-        "goog:chromeOptions": {
-            "args": arguments,
-            "mobileEmulation": {"deviceMetrics": metrics},
-        },
+        "goog:chromeOptions": {"args": [*ARGUMENTS, f"--user-data-dir={folder / 'profile'}"]},
         "goog:loggingPrefs": {"browser": "ALL"},
     }
     command = ["chromedriver", "--port=0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
         try:
             root = f"http://127.0.0.1:{_port(driver)}"
-            start = Browser(root)
-            always = {"capabilities": {"alwaysMatch": capabilities}}
-            session = start.ask("POST", "/session", **always)["sessionId"]
+            wanted = {"capabilities": {"alwaysMatch": capabilities}}
+            session = Browser(root).ask("POST", "/session", **wanted)["sessionId"]
             window = Browser(f"{root}/session/{session}")
             try:
                 yield window

@@ -108,6 +108,18 @@ def test_rows_that_resemble_their_neighbours_widen_the_interval() -> None:
     assert (found.high - found.low) / 2 > 5 * 1.96 * stats.sem(slow)
 
 
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    chance = np.random.default_rng(5)
+    held = 0
+    for _ in range(300):
+        slow = np.convolve(chance.normal(0.0, 1.0, 3019), np.ones(20), "valid")  # mean 0
+        blocks = Blocks(3)
+        blocks.add(np.array([5.0 + slow, np.full(3000, 5.0), np.ones(3000)]))
+        found = paired_interval(*blocks.sums, LOGISTIC)
+        held += found.low < 0 < found.high
+    assert 0.9 < held / 300 < 0.99
+
+
 def test_a_difference_of_roots_has_the_error_of_the_delta_method() -> None:
     chance = np.random.default_rng(3)
     one, other = chance.gamma(2.0, 0.6, 30_000), chance.gamma(2.0, 0.5, 30_000)

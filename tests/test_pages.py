@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from browser import browser
+from browser import Browser, browser
 from pqrlearn import Auto, Batch, plots
 from pqrlearn.paper.protocol import FULL
 from pqrlearn.paper.report import Figure, Report, Section, choices, made
@@ -50,38 +51,43 @@ def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return path
 
 
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_page_loads_fits_and_follows_the_colours(
-    page: Path, width: int, dark: bool, tmp_path: Path
+    page: Path, width: int, dark: bool, window: Browser
 ) -> None:
-    with browser(tmp_path, width, dark=dark) as window:
-        window.open(page)
-        assert window.errors() == []
-        assert window.run("return window.innerWidth") == width
-        assert window.run("return document.documentElement.scrollWidth") <= width
-        assert window.run("return document.querySelectorAll('figure svg').length") > 0
-        theme = plots.DARK if dark else plots.LIGHT
-        for element, key, colour in (
-            ("document.body", "backgroundColor", theme.paper),
-            ("document.body", "color", theme.ink),
-            (
-                """document.querySelector('figure svg [style*="fill: var(--ink"]')""",
-                "fill",
-                theme.ink,
-            ),
-        ):
-            red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-            found = window.run(f"return getComputedStyle({element}).{key}")
-            assert found == f"rgb({red}, {green}, {blue})"
-        loaded = window.run("return performance.getEntriesByType('resource').length")
-        assert loaded == 0, "a page fetches nothing"
-        if width == 1280:
-            hidden = "one => one.scrollWidth > one.clientWidth"
-            every = "[...document.querySelectorAll('.scrolled')]"
-            assert window.run(f"return {every}.filter({hidden}).length") == 0
-        lost = window.run(
-            "return [...document.querySelectorAll('nav a')].filter("
-            "a => !document.getElementById(a.hash.slice(1))).length"
-        )
-        assert lost == 0
+    window.open(page, width, dark=dark)
+    assert window.errors() == []
+    assert window.run("return window.innerWidth") == width
+    assert window.run("return document.documentElement.scrollWidth") <= width
+    assert window.run("return document.querySelectorAll('figure svg').length") > 0
+    theme = plots.DARK if dark else plots.LIGHT
+    for element, key, colour in (
+        ("document.body", "backgroundColor", theme.paper),
+        ("document.body", "color", theme.ink),
+        (
+            """document.querySelector('figure svg [style*="fill: var(--ink"]')""",
+            "fill",
+            theme.ink,
+        ),
+    ):
+        red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+        found = window.run(f"return getComputedStyle({element}).{key}")
+        assert found == f"rgb({red}, {green}, {blue})"
+    loaded = window.run("return performance.getEntriesByType('resource').length")
+    assert loaded == 0, "a page fetches nothing"
+    if width == 1280:
+        hidden = "one => one.scrollWidth > one.clientWidth"
+        every = "[...document.querySelectorAll('.scrolled')]"
+        assert window.run(f"return {every}.filter({hidden}).length") == 0
+    lost = window.run(
+        "return [...document.querySelectorAll('nav a')].filter("
+        "a => !document.getElementById(a.hash.slice(1))).length"
+    )
+    assert lost == 0

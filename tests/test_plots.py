@@ -172,7 +172,7 @@ def test_colours_of_lines_stand_out_from_the_paper() -> None:
 
 
 def test_the_roc_curve_has_the_area_that_scikit_learn_finds() -> None:
-    weights = CHANCE.random(5000)
+    weights = np.random.default_rng(1).random(5000)
     coarse = np.round(P, 2)  # with ties
     figure = plots.roc(coarse, Y, weights)
     shown = figure.legends[0].get_texts()[0].get_text()

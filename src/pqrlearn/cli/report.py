@@ -81,7 +81,8 @@ def report(
             skip_refused=on_bad_row == "skip",
         )
     show.note_bad_rows(inputs.bad_rows + found.found.refused, inputs.first_bad)
-    found.save(output)
+    with show.steps("drawing", quiet=quiet) as step:
+        found.save(output, step)
     print(output)
     for path in [] if figures is None else found.save_figures(Path(figures), dark=dark):
         print(path)

@@ -7,7 +7,8 @@ from typing import Any
 
 from pqrlearn.comparison.config import MODELS, CompareConfig
 from pqrlearn.comparison.paired import Blocks, Interval
-from pqrlearn.comparison.run import Compared, Comparison, Race, Racer, run
+from pqrlearn.comparison.race import Race, Racer
+from pqrlearn.comparison.run import Compared, Comparison, run
 from pqrlearn.frames import inputs_of
 from pqrlearn.guess import Choices
 from pqrlearn.loss import LossName

@@ -1,21 +1,21 @@
-"""The race: models that learn the same rows side by side, and who has won."""
+"""A comparison: models that learn the same rows side by side, and who has won."""
 
 from __future__ import annotations
 
+import math
 import os
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
 
 import numpy as np
 
 from pqrlearn.comparison.config import CompareConfig
 from pqrlearn.comparison.paired import Blocks, Interval, paired_interval
-from pqrlearn.errors import RefusedRow, RowError
+from pqrlearn.comparison.race import Race
+from pqrlearn.errors import RowError
 from pqrlearn.learners import PQR, Learner
 from pqrlearn.loss import LossName, Measures, loss_named
 from pqrlearn.metrics import Metrics
@@ -24,79 +24,6 @@ from pqrlearn.rows import Batch, FloatArray
 from pqrlearn.training import Monitor
 from pqrlearn.training.model import new_learner, open_inputs
 from pqrlearn.training.run import SILENT
-
-
-class Racer(Protocol):
-    """What takes part: a Learner, or what predicts like one and learns nothing."""
-
-    def learn_margins(self, batch: Batch) -> FloatArray:
-        """Margins of rows, made before they are learned."""
-
-
-class Race:
-    """Learners that learn the same batches, one after the other.
-
-    Iterating gives each batch with the margins of all learners, one line for each, made before they
-    learned its rows. A row that a learner refuses as too large is an error, or is left out for all.
-
-    >>> from pqrlearn import LR, Auto
-    >>> rows = Batch.from_rows([([0], [1.0]), ([1], [1.0])] * 50, labels=[1, 0] * 50)
-    >>> [(len(batch), margins.shape) for batch, margins in Race([LR(), Auto()], [rows])]
-    [(100, (2, 100))]
-    """
-
-    def __init__(
-        self, learners: Sequence[Racer], batches: Iterable[Batch], *, skip_refused: bool = False
-    ) -> None:
-        self._learners, self._batches, self._skip = learners, batches, skip_refused
-        self.seconds = [0.0] * len(learners)
-        self.refused: list[RefusedRow] = []
-        self._rows = 0
-
-    def __iter__(self) -> Iterator[tuple[Batch, FloatArray]]:
-        for batch in self._batches:
-            margins = np.empty((len(self._learners), len(batch)))
-            refused: dict[int, RefusedRow] = {}
-            for at, learner in enumerate(self._learners):
-                start = time.perf_counter()
-                self._learn(learner, batch, margins[at], refused)
-                self.seconds[at] += time.perf_counter() - start
-            self.refused += [error for _, error in sorted(refused.items())]
-            self._rows += len(batch)
-            if refused:
-                kept = np.array([row for row in range(len(batch)) if row not in refused], int)
-                batch, margins = _rows_of(batch, kept), margins[:, kept]
-            yield batch, margins
-
-    def _learn(
-        self, learner: Racer, batch: Batch, margins: FloatArray, refused: dict[int, RefusedRow]
-    ) -> None:
-        done = 0
-        while done < len(batch):
-            rest = batch.part(done, len(batch)) if done else batch
-            try:
-                margins[done:] = learner.learn_margins(rest)
-                return
-            except RefusedRow as error:
-                if not self._skip:
-                    raise
-                margins[done : done + error.row] = error.margins
-                done += error.row + 1
-                error.number = self._rows + done - 1
-                refused[done - 1] = error
-
-
-def _rows_of(batch: Batch, kept: Any) -> Batch:
-    """Some rows of a batch."""
-    parts = [batch.part(row, row + 1) for row in kept.tolist()]
-    sizes = [len(part.indices) for part in parts]
-    return Batch._unchecked(
-        np.cumsum([0, *sizes], dtype=np.int64),
-        np.concatenate([part.indices for part in parts] or [batch.indices[:0]]),
-        np.concatenate([part.values for part in parts] or [batch.values[:0]]),
-        batch.labels[kept],
-        batch.weights[kept],
-    )
 
 
 @dataclass(frozen=True)
@@ -151,25 +78,62 @@ class Comparison:
 
     @property
     def measures(self) -> Measures:
+        """How the loss is reported.
+
+        >>> import numpy as np
+        >>> from pqrlearn import compare
+        >>> rows = np.array([("a", 1), ("b", 0)] * 99, [("site", "U9"), ("click", "i4")])
+        >>> compare(rows, label="click", models=["lr"]).measures.title
+        'LogLoss'
+        """
         return self.models[0].measures
 
     @property
     def rows(self) -> int:
+        """How many rows were compared on.
+
+        >>> import numpy as np
+        >>> from pqrlearn import compare
+        >>> rows = np.array([("a", 1), ("b", 0)] * 99, [("site", "U9"), ("click", "i4")])
+        >>> compare(rows, label="click", models=["lr"]).rows
+        198
+        """
         return int(self.models[0].figures["rows"])
 
     @property
     def constant(self) -> float:
-        """The loss of the best constant prediction."""
+        """The loss of the best constant prediction.
+
+        >>> import numpy as np
+        >>> from pqrlearn import compare
+        >>> rows = np.array([("a", 1), ("b", 0)] * 99, [("site", "U9"), ("click", "i4")])
+        >>> round(compare(rows, label="click", models=["lr"]).constant, 4)
+        0.6931
+        """
         return self.models[0].figures[f"constant_{self.measures.key}"]
 
     @cached_property
     def best(self) -> Compared:
-        """The model of the smallest loss."""
-        return min(self.models, key=lambda one: one.loss)
+        """The model of the smallest loss.
+
+        >>> import numpy as np
+        >>> from pqrlearn import compare
+        >>> rows = np.array([("a", 1), ("b", 0)] * 99, [("site", "U9"), ("click", "i4")])
+        >>> compare(rows, label="click", models=["lr"]).best.kind
+        'lr'
+        """
+        return min(self.models, key=lambda one: _rank(one.loss))
 
     @cached_property
     def advised(self) -> Compared | None:
-        """The smallest model that cannot be told from the best; None if a constant is as good."""
+        """The smallest model that cannot be told from the best; None if a constant is as good.
+
+        >>> import numpy as np
+        >>> from pqrlearn import compare
+        >>> rows = np.array([("a", 1), ("b", 0)] * 99, [("site", "U9"), ("click", "i4")])
+        >>> compare(rows, label="click", models=["lr"]).advised.kind
+        'lr'
+        """
         if not self.best.loss < self.constant:
             return None
         equals = [one for one in self.models if not self._is_worse(one)]
@@ -180,7 +144,14 @@ class Comparison:
 
     @property
     def advice(self) -> str:
-        """A sentence that says which model to take, and how sure that is."""
+        """A sentence that says which model to take, and how sure that is.
+
+        >>> import numpy as np
+        >>> from pqrlearn import compare
+        >>> rows = np.array([("a", 1), ("b", 0)] * 99, [("site", "U9"), ("click", "i4")])
+        >>> compare(rows, label="click", models=["lr"]).advice[:27]
+        'take lr: its LogLoss of 0.4'
+        """
         title, best, advised = self.measures.title, self.best, self.advised
         if advised is None:
             return (
@@ -215,6 +186,11 @@ class Comparison:
             f"{found.difference:.5f} above {best.kind}'s{where}, which may be chance, and it is "
             "the smallest model of those that cannot be told apart"
         )
+
+
+def _rank(loss: float) -> float:
+    """A loss that is not a number is the worst."""
+    return math.inf if math.isnan(loss) else loss
 
 
 def _percent(loss: float, other: float) -> str:
@@ -280,7 +256,7 @@ def _compared(
 ) -> list[Compared]:
     measures = loss_named(learners[0].loss).metrics
     *losses, weights = blocks.sums
-    best = min(range(len(learners)), key=lambda at: figures[at][measures.key])
+    best = min(range(len(learners)), key=lambda at: _rank(figures[at][measures.key]))
     return [
         Compared(
             learner,

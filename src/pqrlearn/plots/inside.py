@@ -171,7 +171,10 @@ def _colours(theme: Theme, signed: bool) -> Any:
 
 def _scale(figure: Any, axes: Any, mesh: Any, unit: str, theme: Theme) -> None:
     """What the colours mean, below."""
-    scale = figure.colorbar(mesh, ax=axes, location="bottom", shrink=0.7, aspect=30, pad=0.03)
+    from matplotlib.ticker import MaxNLocator
+
+    place = {"location": "bottom", "shrink": 0.8, "aspect": 34, "pad": 0.03}
+    scale = figure.colorbar(mesh, ax=axes, ticks=MaxNLocator(5), **place)
     scale.outline.set_edgecolor(theme.rule)
     scale.ax.set_facecolor("none")
     scale.solids.set_rasterized(False)  # an image could not follow the colours of a page

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -28,6 +28,9 @@ from pqrlearn.rows import Batch
 
 ROWS: Final = 1_000_000
 """Rows that are drawn by default: what is drawn of more looks the same, and takes memory."""
+
+OnFigure = Callable[[float, str], None]
+"""Called with the share of the figures that are drawn and the title of the next."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,8 @@ class Report:
             lines.append(("interactions", worth_of_interactions(found.model)))
         return lines
 
-    def html(self) -> str:
-        """One page that needs no other file.
+    def html(self, watch: OnFigure | None = None) -> str:
+        """One page that needs no other file; `watch` is called before each figure.
 
         >>> from pqrlearn import LR, Batch
         >>> rows = Batch.from_rows([([0], [1.0]), ([1], [1.0])] * 9, labels=[1, 0] * 9)
@@ -97,13 +100,17 @@ class Report:
             note += f" They show the first {len(self.found.labels):,} rows."
         intro = page.table(["", ""], self.summary, text_columns=2)
         intro += f"<p class=note>{escape(note)}</p>"
-        parts = [page.Part(one.title, _body(one)) for one in self.figures]
+        parts = []
+        for at, one in enumerate(self.figures):
+            if watch is not None:
+                watch(at / len(self.figures), one.title)
+            parts.append(page.Part(one.title, _body(one)))
         title = f"{self.found.model.kind} on {self.source}"
         return page.page(title, intro, parts, side_by_side=True)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], watch: OnFigure | None = None) -> None:
         """Writes the page, atomically."""
-        atomic_write(Path(path), self.html().encode())
+        atomic_write(Path(path), self.html(watch).encode())
 
     def save_figures(self, folder: str | os.PathLike[str], *, dark: bool = False) -> list[Path]:
         """Writes each figure as PNG and SVG into a folder; returns their paths."""
