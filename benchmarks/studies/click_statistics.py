@@ -53,7 +53,7 @@ Codes = npt.NDArray[np.int64]
 
 def measured(name: str) -> dict[str, Any]:
     loaded = datasets.get(name).load()
-    columns = dict(_columns(name, loaded))
+    columns = dict(columns_of(name, loaded))
     strengths = _strengths(loaded)
     sizes = _sizes(columns, FEATURES[name])
     latents, fidelities, bond = _latents([*columns.values()])
@@ -70,7 +70,7 @@ def measured(name: str) -> dict[str, Any]:
     return known | {"fields": fields}
 
 
-def _columns(name: str, loaded: Loaded) -> Iterator[tuple[str, Codes]]:
+def columns_of(name: str, loaded: Loaded) -> Iterator[tuple[str, Codes]]:
     """For each field a code for every row, 0 where the cell is empty."""
     batch, fields = loaded.batch, fields_of(loaded)
     rows = np.repeat(np.arange(len(batch)), np.diff(batch.indptr))

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from benchmarks.machine import circumstances
+from benchmarks.studies.click_statistics import columns_of
 from pqrlearn import FM, LR, PQR, AdaGrad, Auto, Batch, Counts, Ftrl, datasets
 from pqrlearn.datasets.clicks import ClickStream
 from pqrlearn.datasets.field import measured
@@ -108,10 +109,32 @@ def projective(
         yield PQR(separation, optimizer=optimizer, interaction_scale=scale)
 
 
-def line(name: str, real: Figures, simulated: list[Figures], form: str) -> str:
+def same_columns(name: str) -> Batch:
+    """The sample in the columns of the stream; an empty cell is a feature, as it is there."""
+    loaded = datasets.get(name).load()
+    codes, features = [], 0
+    for column in dict(columns_of(name, loaded)).values():
+        values, numbers = np.unique(column, return_inverse=True)
+        codes.append(numbers + features)
+        features += len(values)
+    indices = np.array(codes, np.uint32).T
+    rows, width = indices.shape
+    indptr = np.arange(0, (rows + 1) * width, width, dtype=np.int64)
+    ones = np.ones(rows * width, np.float32)
+    return Batch(indptr, indices.reshape(-1), ones, loaded.batch.labels, ones[:rows])
+
+
+def line(name: str, real: list[Figures], simulated: list[Figures], form: str) -> str:
+    """A line of the table; `real` has the sample and, if it is different, the same columns."""
     values = [one[name] for one in simulated]
-    spread = f"{min(values):{form}} to {max(values):{form}}"
-    return f"| {name} | {real[name]:{form}} | {mean(values):{form}} | {spread} |"
+    shown = [f"{one[name]:{form}}" for one in real] + [""] * (2 - len(real))
+    cells = [
+        name,
+        *shown,
+        f"{mean(values):{form}}",
+        f"{min(values):{form}} to {max(values):{form}}",
+    ]
+    return f"| {' | '.join(cells)} |".replace("-", "−")
 
 
 def differences(found: Figures) -> Figures:
@@ -127,18 +150,17 @@ def differences(found: Figures) -> Figures:
 def page(name: str) -> Iterator[str]:
     real = datasets.get(name).load().batch
     streams = [rows_like(name, seed) for seed in SEEDS]
-    title = datasets.get(name).title
-    yield f"\n### {title}, {len(real):,} rows\n"
-    yield f"| | real | simulated | of {len(SEEDS)} seeds |\n|---|---|---|---|"
-    shapes = shape(real), [shape(batch) for batch in streams]
+    yield f"\n### {datasets.get(name).title}, {len(real):,} rows\n"
+    yield f"| | real | its columns | simulated | {len(SEEDS)} seeds |\n|---|---|---|---|---|"
+    shapes = [shape(real), shape(same_columns(name))], [shape(batch) for batch in streams]
     forms = {"different features": ",.0f", "frequent features": ".0f", "features per row": ".1f"}
-    for figure in shapes[0]:
+    for figure in shapes[0][0]:
         yield line(figure, *shapes, forms.get(figure, ".3f"))
-    found = losses(real), [losses(batch) for batch in streams]
-    yield line("constant", *found, ".4f")
-    yield line("LR", *found, ".4f")
-    gains = differences(found[0]), [differences(one) for one in found[1]]
-    for gain in gains[0]:
+    found = [losses(real)], [losses(batch) for batch in streams]
+    for figure in ("constant", "LR"):
+        yield line(figure, *found, ".4f")
+    gains = [differences(one) for one in found[0]], [differences(one) for one in found[1]]
+    for gain in gains[0][0]:
         yield line(gain, *gains, "+.4f")
 
 
