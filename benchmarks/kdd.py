@@ -94,7 +94,6 @@ def section(result: Result) -> str:
         ["counting, seconds", *(f"{one['count_seconds']:.1f}" for one in found)],
         ["– by its thread's clock", *(f"{one['count_cpu_seconds']:.1f}" for one in found)],
         ["with the generator, seconds", *(f"{one['total_seconds']:.1f}" for one in found)],
-        ["progressive LogLoss", *(f"{one['logloss']:.5f}" for one in found)],
         ["mean label", *(f"{one['mean_label']:.6f}" for one in found)],
         ["mean prediction", *(f"{one['mean_prediction']:.6f}" for one in found)],
         ["peak memory", *(show.megabytes(one["peak_bytes"]) for one in found)],

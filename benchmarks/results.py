@@ -91,7 +91,6 @@ def _readings(result: Result) -> str:
             f"{contender['least_seconds']:.2f} – {contender['most_seconds']:.2f}",
             f"{contender['cpu_seconds']:.2f}",
             f"{contender['rows_per_second']:,.0f}",
-            f"{contender['loss']:.5f}",
             f"{contender['peak_bytes'] / 1e6:,.0f} MB",
         ]
         for contender in result["contenders"]
@@ -99,7 +98,7 @@ def _readings(result: Result) -> str:
     marked = [
         f"{one['title']} {one['rows']:,}" for one in result["contenders"] if _mark(one, result)
     ]
-    return table(["", *times, "progressive LogLoss", "peak memory"], rows) + (
+    return table(["", *times, "peak memory"], rows) + (
         f"\n† on the first rows only: {', '.join(marked)}\n" if marked else ""
     )
 
@@ -150,11 +149,9 @@ def section(result: Result) -> str:
 
 {workload["rows"]:,} rows of {stream["fields"]} one-hot features out of {stream["features"]:,}, \
 seed {stream["seed"]}; {workload["libsvm_bytes"] / 1e6:,.0f} MB as libsvm text, \
-{workload["vw_bytes"] / 1e6:,.0f} MB as Vowpal Wabbit text. The best constant has a LogLoss of \
-{workload["constant_logloss"]:.5f}, the truth that the clicks were drawn from \
-{workload["true_logloss"]:.5f}. Medians of {result["repeats"]}, taken in turn. Every run is end \
-to end, from the start of a process that reads a file to its end, when the model has been saved, \
-but for LR in memory.
+{workload["vw_bytes"] / 1e6:,.0f} MB as Vowpal Wabbit text. Medians of {result["repeats"]}, taken \
+in turn. Every run is end to end, from the start of a process that reads a file to its end, when \
+the model has been saved, but for LR in memory.
 
 {tables(result)}"""
 

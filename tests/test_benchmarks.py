@@ -232,7 +232,7 @@ def test_dicts_have_the_names_of_the_stream_and_river_is_not_needed(tmp_path, mo
     monkeypatch.setattr(memory, "PEERS_PYTHON", tmp_path / "nobody")
     rows = memory.named_rows(workloads.ClickStream.criteo(), 10)
     assert [len(x) for x, _ in rows] == [39] * 10
-    assert all(len({"banner=0", "banner=1"} & set(x)) == 1 for x, _ in rows)
+    assert all(len({"C9=0", "C9=1", "C9=2"} & set(x)) == 1 for x, _ in rows)
     assert {y for _, y in rows} == {0, 1}
     first, second, *_ = memory.column_rows(300)
     assert list(first[0]) == list(second[0])

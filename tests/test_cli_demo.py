@@ -5,6 +5,10 @@ from typing import Any
 import pytest
 
 from command import figures, run
+from pqrlearn import PQR, Counts, Ftrl
+from pqrlearn.cli.demo import ORDERS
+from pqrlearn.datasets.clicks import ClickStream
+from pqrlearn.progressive import evaluate
 
 RANDOM = {"FM, rank 64", "DiFacto"}
 
@@ -20,7 +24,13 @@ def test_interactions_pay_and_the_planted_ones_are_found(found: dict[str, Any]) 
     assert found["best_possible"]["logloss"] < min(losses.values())
     assert max(losses.values()) < linear
     assert min(losses, key=losses.__getitem__) == "Auto, untouched"
-    assert any(pair["planted"] for pair in found["strongest"])
+    assert len(found["strongest"]) == 10
+    for pair in found["strongest"]:
+        assert pair["planted"] == (pair["effect"] is not None)
+    right = [pair for pair in found["strongest"] if pair["planted"]]
+    assert len(right) >= 5
+    assert all(pair["weight"] * pair["effect"] > 0 for pair in right)
+    assert 20 < found["recovered"] < found["planted"] == 600
 
 
 def test_only_models_with_a_random_start_differ_between_rounds(found: dict[str, Any]) -> None:
@@ -45,3 +55,18 @@ def test_the_table_shows_every_model_and_a_spread_where_there_is_one() -> None:
         assert ("±" in lines[name]) == (name in RANDOM)
         assert " ×" in lines[name]
     assert "the truth itself" in lines
+    assert "of the 600 planted pairs are among its 600 strongest." in result.out
+    assert max(map(len, result.out.splitlines())) <= 80
+
+
+def test_a_larger_order_pays_where_the_demo_shows_several() -> None:
+    """On the rows of the demo itself; its readings are the same in every run."""
+    stream = ClickStream.demo()
+    train, test = stream.batch(0, 400_000), stream.batch(400_000, 100_000)
+    losses = []
+    for order, alpha in ORDERS.items():
+        separation = Counts.of(train).separate(order=order)
+        model = PQR(separation, optimizer=Ftrl(alpha=alpha), interaction_scale=None)
+        model.learn_margins(train)
+        losses.append(evaluate(model, [test]).figures["logloss"])
+    assert losses == sorted(losses, reverse=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 from dataclasses import replace
+from hashlib import blake2b
 from itertools import combinations, islice
 
 import numpy as np
@@ -11,12 +13,15 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
-from pqrlearn.datasets.clicks import ClickStream, Field
+from pqrlearn.datasets import arithmetic
+from pqrlearn.datasets.clicks import ClickStream
+from pqrlearn.datasets.field import Field, Segment, measured
 from pqrlearn.errors import DataError, HyperError
 from pqrlearn.metrics import Metrics
 from pqrlearn.readers.libsvm import format_batch
 
 DEMO = ClickStream.demo()
+SAMPLES = {"avazu": ClickStream.avazu, "criteo": ClickStream.criteo, "kdd2012": ClickStream.kdd2012}
 PRESETS = [DEMO, ClickStream.avazu(), ClickStream.criteo(), ClickStream.kdd2012()]
 SMALL = ClickStream(
     fields=6, features=3_000, click_rate=0.2, interactions=30, pair_scale=2.0, pair_share=0.005
@@ -69,10 +74,27 @@ def test_equal_settings_give_equal_rows_and_another_seed_another_world():
 def test_the_rows_of_a_seed_never_change():
     batch = DEMO.batch(1_000_000, 2)
     assert batch.indices.reshape(2, 12).tolist() == [
-        [0, 6, 8, 38, 129, 286, 555, 3063, 8621, 19517, 63748, 129218],
-        [0, 3, 18, 39, 100, 286, 718, 2407, 4124, 11528, 36832, 142509],
+        [0, 4, 13, 39, 116, 307, 824, 1946, 4150, 13641, 37288, 156933],
+        [1, 6, 13, 41, 109, 463, 943, 1831, 5868, 22636, 49597, 170224],
     ]
-    assert DEMO.planted()[0] == ((4, 245), pytest.approx(2.2435205846))
+    assert DEMO.planted()[0] == ((18, 15205), -1.1976997940815164)
+
+
+@pytest.mark.parametrize(
+    ("stream", "digest"),
+    [
+        (DEMO, "66573ef127d28cde"),
+        (ClickStream.avazu(), "14fe8a81a6d943a1"),
+        (ClickStream.criteo(), "a06404e774a69dd7"),
+        (ClickStream.kdd2012(), "071e26b54714fb64"),
+    ],
+)
+def test_rows_and_margins_of_a_seed_have_the_same_bits_on_every_machine(stream, digest):
+    batch = stream.batch(0, 5_000)
+    found = blake2b(batch.indices.tobytes(), digest_size=8)
+    found.update(batch.labels.tobytes())
+    found.update(stream.margins(batch).tobytes())
+    assert found.hexdigest() == digest
 
 
 def test_no_rows_are_no_batches():
@@ -117,11 +139,11 @@ def test_probabilities_are_those_that_the_clicks_were_drawn_with():
 
 
 @pytest.mark.parametrize("stream", PRESETS)
-def test_fields_share_out_all_features_from_two_values_to_a_large_share(stream):
+def test_fields_share_out_all_features_from_few_values_to_a_large_share(stream):
     sizes = [field.size for field in stream.layout]
     assert sum(sizes) == stream.features
     assert len(sizes) == stream.fields
-    assert sizes[0] == 2
+    assert 2 <= sizes[0] <= 4
     assert sizes == sorted(sizes)
     assert sizes[-1] > stream.features / 5
 
@@ -136,20 +158,37 @@ def test_few_features_still_fill_every_field(fields, features):
 
 @pytest.mark.parametrize("size", [2, 5, 97, 1_000])
 def test_every_rank_has_a_feature_of_its_own(size):
-    field = Field("site", offset=10, size=size, exponent=1.1, shift=size // 3)
+    field = Field("site", 10, size, (Segment(0, 0.0, 1.1),), shift=size // 3)
     assert sorted(field.features(np.arange(size))) == list(range(10, 10 + size))
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.8, 1.0, 1.1, 2.0])
-def test_shares_add_up_to_one_and_are_what_is_drawn(exponent):
-    field = Field("site", offset=0, size=50, exponent=exponent, shift=0)
+def test_shares_follow_the_power_law_and_are_what_is_drawn(exponent):
+    field = Field("site", 0, 50, (Segment(0, 0.0, exponent),))
     shares = field.shares(np.arange(50))
     assert shares.sum() == pytest.approx(1)
-    even = (np.arange(200_000) + 0.5) / 200_000
-    drawn = np.bincount(field.draw(even), minlength=50) / 200_000
-    np.testing.assert_allclose(drawn[field.features(np.arange(50))], shares, atol=1e-5)
-    ends = field.draw(np.array([0.0, np.nextafter(1.0, 0.0)]))
-    assert ends.tolist() == field.features(np.array([0, 49])).tolist()
+    ends = np.arange(1.0, 52.0)
+    mass = np.log(ends) if exponent == 1 else (ends ** (1 - exponent) - 1) / (1 - exponent)
+    np.testing.assert_allclose(shares, np.diff(mass) / mass[-1], atol=5e-5)
+    assert_drawn_as_shared(field)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_measured_shares_are_those_of_the_first_ranks(name):
+    for known, field in zip(measured()[name]["fields"], SAMPLES[name]().layout, strict=True):
+        ranks = np.arange(min(field.size, 2 ** (len(known[2]) - 1)))
+        shares = np.cumsum(field.shares(ranks))
+        for power, share in enumerate(known[2]):
+            assert shares[2**power - 1] == pytest.approx(share, abs=5e-4)
+    assert_drawn_as_shared(SAMPLES[name]().layout[3])
+
+
+def assert_drawn_as_shared(field):
+    even = (np.arange(200_000) * (2**32 / 200_000)).astype(np.uint64)
+    drawn = np.bincount(field.ranks(even), minlength=field.size) / 200_000
+    np.testing.assert_allclose(drawn, field.shares(np.arange(field.size)), atol=2e-5)
+    ends = field.ranks(np.array([0, 2**32 - 1], np.uint64))
+    assert ends.tolist() == [0, field.size - 1]
 
 
 def test_frequencies_fall_like_a_power_of_the_rank():
@@ -247,7 +286,8 @@ def test_names_are_unique_and_say_field_and_value():
 
 
 def test_fields_beyond_the_list_of_words_are_numbered():
-    names = [field.name for field in ClickStream.criteo().layout]
+    stream = ClickStream(fields=39, features=100_000, click_rate=0.2)
+    names = [field.name for field in stream.layout]
     assert names[7] == "site"
     assert names[16:18] == ["f16", "f17"]
     assert len(set(names)) == 39
@@ -273,7 +313,7 @@ def test_fifty_four_million_features_cost_no_memory():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 64_000_000
-    assert stream.name(54_686_451).startswith("query=")
+    assert stream.name(54_686_451).startswith("user=")
 
 
 # -- settings -------------------------------------------------------------------
@@ -287,6 +327,11 @@ def test_fifty_four_million_features_cost_no_memory():
         ({"features": 2**31 + 1}, "features=2147483649 must be between"),
         ({"click_rate": 0.0}, "click_rate=0.0 must be between 0 and 1"),
         ({"exponent": -1.0}, "exponent=-1.0 must be at least 0"),
+        ({"correlation": -1.0}, "correlation=-1.0 must be at least 0"),
+        ({"affinities": -1}, "affinities=-1 must be at least 0"),
+        ({"drift": -1}, "drift=-1 must be at least 0"),
+        ({"sample": "yahoo"}, "sample='yahoo' must be one of avazu, criteo, kdd2012"),
+        ({"sample": "avazu"}, "fields=6, features=3000: avazu has 15, 1000000"),
         ({"interactions": -1}, "interactions=-1 must be at least 0"),
         ({"pair_share": 0.0}, "pair_share=0.0 must be between 0.0001 and 0.25"),
     ],
@@ -308,8 +353,111 @@ def test_an_unknown_feature_or_a_foreign_row_is_an_error():
         SMALL.margins(DEMO.batch(0, 3))
 
 
-def test_fields_are_drawn_independently_of_each_other():
-    features, _ = table(DEMO, 100_000)
-    common = [features[:, j] == np.bincount(features[:, j]).argmax() for j in range(DEMO.fields)]
-    for a, b in combinations(common, 2):
-        assert abs(np.corrcoef(a, b)[0, 1]) < 5 / np.sqrt(len(features))
+def test_more_affinities_than_pairs_of_fields_is_an_error():
+    with pytest.raises(HyperError, match="affinities=16: only 10 pairs of fields have 8 values"):
+        replace(SMALL, affinities=16).batch(0, 1)
+
+
+# -- fields that belong together ------------------------------------------------
+
+
+def strongest_correlation(features, first, second):
+    """Of the three most frequent values of one field with those of another."""
+    tops = [
+        [column == value for value in np.argsort(-np.bincount(column))[:3]]
+        for column in (features[:, first], features[:, second])
+    ]
+    return max(abs(np.corrcoef(a, b)[0, 1]) for a in tops[0] for b in tops[1])
+
+
+def test_fields_are_independent_without_correlation():
+    features, _ = table(replace(DEMO, correlation=0.0), 100_000)
+    for a, b in combinations(range(DEMO.fields), 2):
+        assert strongest_correlation(features, a, b) < 6 / np.sqrt(len(features))
+
+
+def test_fields_of_one_latent_are_correlated_and_frequencies_stay():
+    features, _ = table(replace(DEMO, correlation=0.8), 100_000)
+    apart, _ = table(replace(DEMO, correlation=0.0), 100_000)
+    for a, b in combinations(range(DEMO.fields), 2):
+        together = DEMO.layout[a].latent == DEMO.layout[b].latent
+        assert (strongest_correlation(features, a, b) > 0.1) == together
+    for column, other in zip(features.T, apart.T, strict=True):
+        value = np.bincount(other).argmax()
+        assert (column == value).mean() == pytest.approx((other == value).mean(), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "slope", "correlation"),
+    [("avazu", -1.54, 0.075), ("criteo", -1.27, 0.023), ("kdd2012", -0.84, 0.104)],
+)
+def test_streams_are_like_the_samples_they_are_built_after(name, slope, correlation):
+    """The figures are those of the samples, in the columns of the stream (docs/simulated.md)."""
+    batch = SAMPLES[name]().batch(0, measured()[name]["rows"])
+    counts = np.bincount(batch.indices)
+    ranks = np.arange(10, 3_001)
+    found = np.polyfit(np.log(ranks), np.log(-np.sort(-counts)[ranks - 1]), 1)[0]
+    assert found == pytest.approx(slope, abs=0.05)
+    often = np.flatnonzero(counts >= 0.02 * len(batch))
+    rows = csr_array((np.ones(len(batch.indices)), batch.indices.astype(np.int64), batch.indptr))
+    matrix = np.corrcoef(rows[:, often].toarray().T)
+    mean = np.abs(matrix[np.triu_indices(len(often), 1)]).mean()
+    assert mean == pytest.approx(correlation, rel=0.2)
+
+
+# -- effects ----------------------------------------------------------------------
+
+
+def test_scales_are_standard_deviations_of_what_they_scale():
+    plain = replace(SMALL, interactions=0, linear_scale=0.7)
+    both = replace(plain, affinities=5, affinity_scale=0.4)
+    batch = plain.batch(0, 50_000)
+    linear = plain.margins(batch)
+    assert linear.std() == pytest.approx(0.7, rel=0.02)
+    assert (both.margins(batch) - linear).std() == pytest.approx(0.4, rel=0.02)
+
+
+def test_an_affinity_is_of_low_rank():
+    """With one affinity, what two fields do to each other is a sum of two products."""
+    stream = replace(SMALL, interactions=0, linear_scale=1e-9, affinities=1)
+    features, batch = table(stream, 50_000)
+    margins = stream.margins(batch)
+    ranks = []
+    for a, b in combinations(range(stream.fields), 2):
+        values = [np.unique(features[:, field])[:20] for field in (a, b)]
+        rows = np.tile(features[:1], (math.prod(map(len, values)), 1))
+        rows[:, a], rows[:, b] = (grid.ravel() for grid in np.meshgrid(*values, indexing="ij"))
+        one = replace(batch.part(0, len(rows)), indices=rows.reshape(-1))
+        effects = stream.margins(one).reshape(len(values[0]), -1)
+        double = effects - effects.mean(axis=0) - effects.mean(axis=1)[:, None] + effects.mean()
+        ranks.append(np.linalg.matrix_rank(double, tol=1e-6))
+    assert margins.std() == pytest.approx(1.0, rel=0.02)
+    assert sorted(ranks) == [0] * (len(ranks) - 1) + [2]
+
+
+def test_effects_drift_step_by_step_and_features_do_not():
+    still, moving = replace(SMALL, interactions=0), replace(SMALL, interactions=0, drift=10_000)
+    batch = still.batch(0, 2_000)
+    np.testing.assert_array_equal(moving.batch(0, 2_000).indices, batch.indices)
+    margins = [moving.margins(batch, start) for start in (0, 5_000, 30_000)]
+    alike = [np.corrcoef(margins[0], other)[0, 1] for other in margins]
+    assert alike[0] > 0.999999
+    assert 0.4 < alike[1] < 0.95
+    assert abs(alike[2]) < 0.4
+    np.testing.assert_array_equal(
+        np.concatenate(
+            [moving.margins(batch.part(0, 700)), moving.margins(batch.part(700, 2000), 700)]
+        ),
+        margins[0],
+    )
+
+
+# -- arithmetic -------------------------------------------------------------------
+
+
+def test_exp_and_log_are_those_of_numpy_to_the_last_places():
+    x = np.linspace(-700, 700, 10_001)
+    np.testing.assert_allclose(arithmetic.exp(x), np.exp(x), rtol=1e-15)
+    positive = np.exp(np.linspace(-300, 300, 10_001))
+    np.testing.assert_allclose(arithmetic.log(positive), np.log(positive), rtol=1e-15, atol=1e-15)
+    assert arithmetic.sigmoid(np.array([-1e9, 0.0, 1e9])).tolist()[1:] == [0.5, 1.0]

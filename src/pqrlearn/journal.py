@@ -20,7 +20,8 @@ from pqrlearn.errors import PqrError
 
 _CODE = (
     *("learners/*.py", "hyper.py", "metrics.py", "rows.py", "separation.py", "progressive.py"),
-    *("tune.py", "spaces.py", "datasets/clicks.py", "paper/protocol.py", "paper/sources.py"),
+    *("tune.py", "spaces.py", "paper/protocol.py", "paper/sources.py"),
+    *(f"datasets/{name}" for name in ("arithmetic.py", "clicks.py", "field.py", "measured.json")),
 )
 """The code that results depend on, besides the native core."""
 

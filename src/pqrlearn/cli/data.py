@@ -12,7 +12,7 @@ import click
 from pqrlearn import datasets, plots
 from pqrlearn.cli import options, show, words
 from pqrlearn.datasets.base import DataSet, watched
-from pqrlearn.datasets.statistics import Statistics, measure
+from pqrlearn.datasets.statistics import TOP, Summary, summarised
 from pqrlearn.files import atomic_path, check_writable
 from pqrlearn.loss import loss_named
 from pqrlearn.names import Names
@@ -151,22 +151,29 @@ def _as_libsvm(path: str, batches: Iterator[Batch], source: str | None) -> Itera
 @click.argument("name")
 @click.option(
     "--top",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=0, max=TOP),
     default=10,
     show_default=True,
     metavar="N",
     help="Number of most frequent features to show.",
 )
+@click.option("--all", "all_rows", is_flag=True, help="Count all rows, however many there are.")
 @click.option("--figure", metavar="PATH", help="Plot the frequencies of features, as PNG and SVG.")
 @options.quiet
 @options.as_json
-def stats(name: str, top: int, figure: str | None, quiet: bool, as_json: bool) -> None:
-    """Show statistics of the data set NAME, beside those in the paper."""
+def stats(
+    name: str, top: int, all_rows: bool, figure: str | None, quiet: bool, as_json: bool
+) -> None:
+    """Show statistics of the data set NAME, beside those in the paper.
+
+    Of large files the first rows are counted, which takes seconds, and the report says so. With
+    --all, all rows are; the result is stored in the user's cache and shown from then on.
+    """
     one = datasets.get(name)
     if figure:
         check_writable(Path(figure).with_suffix(".png"))
     with show.tally("counting", "rows", quiet=quiet or as_json) as watch:
-        counted = measure(one, watch)
+        counted = summarised(one, watch, all_rows=all_rows)
     drawn = _draw(one, counted, figure) if figure else []
     if as_json:
         show.print_json(_figures(one, counted, top) | {"figures": [str(path) for path in drawn]})
@@ -176,22 +183,23 @@ def stats(name: str, top: int, figure: str | None, quiet: bool, as_json: bool) -
             print(path)
 
 
-def _figures(one: DataSet, counted: Statistics, top: int) -> dict[str, Any]:
+def _figures(one: DataSet, counted: Summary, top: int) -> dict[str, Any]:
     return {
         "name": one.name,
         "files": [str(path) for path in one.files()],
         "sample": counted.rows < one.rows,
+        "all_rows": counted.all_rows,
         "rows": counted.rows,
         "features": counted.features,
         "nonzeros_per_row": counted.nonzeros / counted.rows,
         "mean_label": counted.mean_label,
         "published": {"rows": one.rows, "features": one.features},
         "paper": {"rows": one.paper_rows, "features": one.paper_features},
-        "most_frequent": counted.most_frequent(top),
+        "most_frequent": counted.most_frequent[:top],
     }
 
 
-def _print(one: DataSet, counted: Statistics, top: int) -> None:
+def _print(one: DataSet, counted: Summary, top: int) -> None:
     label = loss_named(one.loss).mean_label
     cells = [
         ("rows", f"{counted.rows:,}", f"{one.rows:,}", _or_dash(one.paper_rows)),
@@ -206,28 +214,30 @@ def _print(one: DataSet, counted: Statistics, top: int) -> None:
     ]
     files = ", ".join(str(path) for path in one.files())
     show.table(f"{_title(one, counted)}: {files}", ["", "counted", "published", "the paper"], cells)
+    if not counted.all_rows:
+        print(f"Only the first {counted.rows:,} rows were counted; --all counts all of them.")
     rows = [
         (str(rank), name, f"{count:,}", f"{count / counted.rows:.1%}")
-        for rank, (name, count) in enumerate(counted.most_frequent(top))
+        for rank, (name, count) in enumerate(counted.most_frequent[:top])
     ]
     if rows:
         show.table("\nmost frequent", ["rank", "feature", "rows", "share"], rows, text_columns=2)
 
 
-def _draw(one: DataSet, counted: Statistics, path: str) -> list[Path]:
-    ranks, rows = counted.occurrence()
+def _draw(one: DataSet, counted: Summary, path: str) -> list[Path]:
+    ranks, rows = counted.occurrence
     panel = plots.Panel(
         "Distribution of feature occurrence",
         "rank of the feature",
         "rows in which it occurs",
-        [plots.Line(_title(one, counted), ranks.tolist(), rows.tolist(), style="-")],
+        [plots.Line(_title(one, counted), ranks, rows, style="-")],
         x_axis="log",
         y_axis="log",
     )
     return plots.save(plots.draw([panel]), path)
 
 
-def _title(one: DataSet, counted: Statistics) -> str:
+def _title(one: DataSet, counted: Summary) -> str:
     return f"{one.title} (a sample)" if counted.rows < one.rows else one.title
 
 

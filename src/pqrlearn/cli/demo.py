@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, median, stdev
 from tempfile import TemporaryDirectory
@@ -25,9 +25,12 @@ from pqrlearn.separation import Counts
 ORDERS = {100: 0.1, 450: 0.05, 2000: 0.05}
 """Orders of PQR, with the alpha of each."""
 SETTINGS = """\
-Auto has no settings (docs/auto.md); the others have the best settings of a small
-grid on another stream (docs/models.md).
+Auto has no settings (docs/auto.md); the others have the best settings of a
+small grid on another stream (docs/models.md). A larger order gives more pairs a
+weight of their own, rarer ones too, so it takes more rows to pay.
 {repeats} runs: ± is the standard deviation over random starts, time is the median."""
+SHOWN = 10
+"""Interactions that are shown."""
 
 Make = Callable[[str, int], Learner]
 """Makes a learner from the path of the rows, which PQR counts first, and a seed."""
@@ -70,6 +73,15 @@ class Run:
         }
 
 
+@dataclass(frozen=True)
+class Found:
+    """A pair of the model with its weight, and the effect that was planted, if any was."""
+
+    features: tuple[str, ...]
+    weight: float
+    effect: float | None
+
+
 @click.command(short_help="Train on a simulated click stream and show what was found.")
 @click.option(
     "--rows",
@@ -92,7 +104,10 @@ class Run:
 @options.as_json
 def demo(rows: int, seed: int, repeats: int, quiet: bool, as_json: bool) -> None:
     """Simulate a click stream with planted interactions, train Auto, LR, FM, DiFacto and PQR on it
-    in one pass each, and show how they compare and which interactions PQR found."""
+    in one pass each, and show how they compare and which interactions PQR found.
+
+    The interactions are stronger than in real clicks, to show after so few rows.
+    """
     stream = ClickStream.demo(seed)
     with TemporaryDirectory(prefix="pqr-demo-") as folder:
         train, test, names = (Path(folder) / name for name in ("train", "test", "names"))
@@ -105,10 +120,13 @@ def demo(rows: int, seed: int, repeats: int, quiet: bool, as_json: bool) -> None
     best_possible = _truth(stream, rows)
     found = _found(stream, learner)
     if as_json:
-        pairs = [{"features": list(n), "weight": w, "planted": p} for n, w, p in found]
-        show.print_json({"models": results, "best_possible": best_possible, "strongest": pairs})
+        pairs = [asdict(pair) | {"planted": pair.effect is not None} for pair in found[:SHOWN]]
+        recovered = {"planted": len(found), "recovered": _recovered(found)}
+        report = {"models": results, "best_possible": best_possible, "strongest": pairs}
+        show.print_json(report | recovered)
     else:
-        _print(rows, results, best_possible, found)
+        _print_models(rows, results, best_possible)
+        _print_pairs(results[-1]["model"], found)
 
 
 def _compare(
@@ -162,20 +180,21 @@ def _truth(stream: ClickStream, rows: int) -> dict[str, float]:
     return metrics.result()
 
 
-def _found(stream: ClickStream, learner: Learner) -> list[tuple[tuple[str, ...], float, bool]]:
-    """The strongest pairs of the model by name, and whether they were planted."""
-    planted = {frozenset(map(stream.name, pair)) for pair, _ in stream.planted()}
+def _found(stream: ClickStream, learner: Learner) -> list[Found]:
+    """The strongest pairs of the model, as many as were planted."""
+    planted = {frozenset(map(stream.name, pair)): effect for pair, effect in stream.planted()}
     return [
-        (tuple(names), weight, frozenset(names) in planted)
-        for names, weight, *_ in strongest(learner, "pair", 10)
+        Found(tuple(names), weight, planted.get(frozenset(names)))
+        for names, weight, *_ in strongest(learner, "pair", len(planted))
     ]
 
 
-def _print(
-    rows: int,
-    results: list[dict[str, Any]],
-    best_possible: dict[str, float],
-    found: list[tuple[tuple[str, ...], float, bool]],
+def _recovered(found: list[Found]) -> int:
+    return sum(pair.effect is not None for pair in found)
+
+
+def _print_models(
+    rows: int, results: list[dict[str, Any]], best_possible: dict[str, float]
 ) -> None:
     linear = next(result["seconds"] for result in results if result["model"] == "LR")
     cells = [
@@ -195,12 +214,21 @@ def _print(
     units = ("model", "LogLoss", "AUC", "LogLoss", "time", "weights")
     show.table(f"one pass over {rows:,} rows", columns, [units, *cells])
     print(SETTINGS.format(repeats=max(result["runs"] for result in results)))
+
+
+def _print_pairs(model: str, found: list[Found]) -> None:
     pairs = [
-        (" × ".join(names), f"{weight:+.2f}", "planted" if planted else "")
-        for names, weight, planted in found
+        (" × ".join(pair.features), f"{pair.weight:+.2f}", _signed(pair.effect))
+        for pair in found[:SHOWN]
     ]
-    title = f"\nstrongest interactions found by {results[-1]['model']}"
-    show.table(title, ["pair", "weight", ""], pairs)
+    title = f"\nstrongest interactions found by {model}"
+    show.table(title, ["pair", "weight", "planted"], pairs)
+    planted = len(found)
+    print(f"{_recovered(found)} of the {planted} planted pairs are among its {planted} strongest.")
+
+
+def _signed(effect: float | None) -> str:
+    return "no" if effect is None else f"{effect:+.2f}"
 
 
 def _with_spread(result: dict[str, Any], name: str) -> str:

@@ -42,10 +42,14 @@ def places(folders: Sequence[str]) -> list[Path]:
     return [root / folder for root in _roots() for folder in folders]
 
 
+def cache() -> Path:
+    """The folder of this package in the user's cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pqrlearn"
+
+
 def _roots() -> list[Path]:
     chosen = os.environ.get("PQRLEARN_DATA")
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return [*([Path(chosen)] if chosen else []), Path(cache) / "pqrlearn"]
+    return [*([Path(chosen)] if chosen else []), cache()]
 
 
 def fetch(download: Download, home: Path, watch: OnProgress | None = None) -> None:
