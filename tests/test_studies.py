@@ -16,19 +16,24 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks.measure import ROOT
 from benchmarks.studies import (
     auto,
+    click_curves,
     cost,
     cost_page,
+    factor_defaults,
     interaction_scale,
     number_sets,
     numbers,
     profile,
     rivals,
     sets,
+    trials,
 )
 from benchmarks.studies.rivals import Rival
 
 import pqrlearn
 from pqrlearn import Batch
+from pqrlearn.paper.sources import Source
+from pqrlearn.tune import tune
 
 
 @pytest.fixture
@@ -100,11 +105,57 @@ def test_scales_and_rates_are_compared_at_two_orders(clicks, monkeypatch):
     assert all(0 < float(cell) < 5 for line in (linear, *others) for cell in line[2:])
 
 
+@pytest.mark.parametrize("kind", factor_defaults.GRID)
+def test_defaults_are_chosen_without_the_set_they_are_shown_for(clicks, kind, monkeypatch):
+    monkeypatch.setattr(factor_defaults, "rows_of", lambda name: clicks)
+    monkeypatch.setattr(factor_defaults, "SETS", ("avazu", "criteo"))
+    small = {name: values[:1] for name, values in factor_defaults.GRID[kind].items()}
+    monkeypatch.setitem(factor_defaults.GRID, kind, small | {"init": (0.01, 0.3)})
+    page = factor_defaults.page(kind)
+    assert [line.split(" |")[0] for line in page.splitlines() if line.startswith("| rank")] == [
+        f"| rank {rank:<2}" for rank in factor_defaults.TIERS
+    ]
+    assert page.count("init=") == 3
+    found = {(1,): {"a": 0.0, "b": 9.0}, (2,): {"a": 1.0, "b": 0.0}}
+    assert factor_defaults.chosen(found, without="a") == (2,)
+
+
+SMALL = Source("kdd2012", 5e-6)
+
+
+def test_the_curve_of_trials_has_a_loss_for_each_number_of_them(monkeypatch):
+    monkeypatch.setattr(trials, "Source", lambda name: SMALL)
+    found = trials.losses("kdd2012", "lr", counts=(1, 20), seeds=(1, 2))
+    assert found[1] <= found[0]
+    assert {kind for kind, _ in trials.MODELS.values()} <= {*pqrlearn.learners.LEARNERS}
+
+
+def test_a_learning_curve_has_a_line_for_each_number_of_rows(monkeypatch):
+    monkeypatch.setattr(click_curves, "SHARES", (2, 1))
+    monkeypatch.setattr(click_curves, "tune", lambda task: tune(task, trials=2))
+    first, last = click_curves.curve(SMALL, (1,))
+    assert (first[0], last[0]) == ("298", "596")
+    assert all(" ± " in cell for cell in first[2:4])
+
+
+def test_the_optimum_of_pqr_with_a_heavy_penalty_is_that_of_lr(monkeypatch):
+    monkeypatch.setattr(click_curves, "L2", (1.0,))
+    monkeypatch.setattr(click_curves, "FACTORS", (1e9,))
+    parts = SMALL.parts(1)
+    _, linear = click_curves.optimum(parts, 0)
+    chosen, alike = click_curves.optimum(parts, 20)
+    assert chosen == {"l2": 1.0, "own": 1e9}
+    np.testing.assert_allclose(alike, linear, atol=0.02)
+    monkeypatch.setattr(click_curves, "FACTORS", (1.0,))
+    assert np.abs(click_curves.optimum(parts, 20)[1] - linear).max() > 0.02
+
+
 # What a row costs.
 
 
-def test_examples_in_docstrings_run():
-    assert doctest.testmod(cost_page).failed == 0
+@pytest.mark.parametrize("module", [cost_page, click_curves, factor_defaults])
+def test_examples_in_docstrings_run(module):
+    assert doctest.testmod(module).failed == 0
 
 
 def test_the_cost_of_a_row_is_read_for_every_model():

@@ -46,13 +46,13 @@ RUNGS, NEAR_RUNGS = 4, 2
 ROUNDS, WIDTH, NARROWER = 8, 0.15, 0.85  # of the trials near the best
 TRIALS = {
     "auto": 1,
-    "lr": 108,
-    "pqr": 216,
-    "qr": 216,
-    "fm": 216,
-    "difacto": 216,
+    "lr": 216,
+    "pqr": 432,
+    "qr": 432,
+    "fm": 432,
+    "difacto": 432,
     "cfm": 108,
-    "ccfm": 54,
+    "ccfm": 108,
 }
 """So many that twice as many gain less than 0.0005 RMSE or 0.0003 LogLoss on validation rows: see
 docs/paper.md."""

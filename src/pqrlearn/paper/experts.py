@@ -52,7 +52,9 @@ def table(points: Sequence[ExpertPoint], title: str) -> Table:
         [
             f"{point.rows:,}",
             point.expert,
-            *(f"{value:,.2f}" for value in (point.lost, point.regret, point.bound)),
+            f"{point.lost:,.2f}",
+            f"{point.regret:+,.2f}".replace("-", "−"),
+            f"{point.bound:,.2f}",
             f"{point.regret / point.rows:+.5f}".replace("-", "−"),
         ]
         for point in points
