@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 import struct
+import subprocess
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import httpx
 from google_crc32c import value as crc32c
 
 import pqrlearn
+from command import PQR, SECONDS
 from pqrlearn import LR
 from pqrlearn.serve.service import Service
 from pqrlearn.serve.settings import Settings
@@ -91,3 +94,62 @@ def replay(folder: Path) -> bytes:
             model.learn_one(json.loads(payload[26 + size :]), y, weight)
     found: bytes = model.to_bytes()
     return found
+
+
+# The real command.
+
+
+class Running:
+    """`pqr serve` in a process of its own, on a port that is free."""
+
+    def __init__(self, folder: Path, *options: object) -> None:
+        command = [PQR, "serve", str(folder), "--port", "0", "--quiet", *map(str, options)]
+        self.folder = folder
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().strip()
+        self.client = httpx.Client(base_url=self.url or "http://nowhere", timeout=SECONDS)
+
+    def __enter__(self) -> Running:
+        assert self.url, self.stderr()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.client.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def stderr(self) -> str:
+        return self.process.communicate(timeout=SECONDS)[1]
+
+    def stop(self) -> str:
+        """SIGTERM; what it has said."""
+        self.process.terminate()
+        said = self.stderr()
+        assert self.process.returncode == 0, said
+        return said
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def post(self, path: str, body: Any, **more: Any) -> httpx.Response:
+        return self.client.post(path, json=body, **more)
+
+    def ok(self, path: str, body: Any) -> Any:
+        found = self.post(path, body)
+        assert found.status_code == 200, found.text
+        return found.json()
+
+    def get(self, path: str) -> Any:
+        found = self.client.get(path)
+        assert found.status_code == 200, found.text
+        return found.json()
+
+
+def lr_file(path: Path) -> Path:
+    LR().save(path)
+    return path

@@ -11,8 +11,10 @@ import pqrlearn
 from pqrlearn import LR, Auto, Column, Schema
 from pqrlearn.errors import HyperError, PqrError
 from pqrlearn.logfile import Kind
+from pqrlearn.serve import models
 from pqrlearn.serve.errors import Contradiction, Refused, TooLate, Unavailable, UnknownId
 from pqrlearn.serve.keeper import Keeper
+from pqrlearn.serve.scoring import score
 from pqrlearn.serve.service import Service
 from pqrlearn.serve.settings import Settings
 from pqrlearn.serve.windows import expire
@@ -25,6 +27,10 @@ B = {"site": "shop"}
 @pytest.fixture
 def service(tmp_path: Path) -> Service:
     return start_lr(tmp_path / "log")
+
+
+def swap(service: Service, data: bytes) -> bool:
+    return service.take_over(models.keep(service.folder, data))
 
 
 def passing(service: Service, seconds: float) -> None:
@@ -40,7 +46,7 @@ def test_a_prediction_is_the_models(service: Service) -> None:
     found = service.predict(A)
     assert found.margin == service.model.margin_one(A)
     assert found.prediction == service.model.predict_one(A)
-    assert service.score(A).margin == found.margin
+    assert score(service.model, A, service.settings) == (found.margin, found.prediction)
 
 
 def test_a_label_is_learned_once_it_is_synced(service: Service) -> None:
@@ -392,7 +398,7 @@ def test_a_model_that_is_swapped_in_takes_over(service: Service) -> None:
     service.predict(A, "a")
     other = LR(alpha=0.5)
     other.learn_many([A, B] * 20, [0, 1] * 20)
-    service.swap(other.to_bytes())
+    swap(service, other.to_bytes())
     assert service.predict(A).margin != other.margin_one(A)
     service.commit()
     assert service.predict(A).margin == other.margin_one(A)
@@ -406,11 +412,12 @@ def test_a_model_that_is_swapped_in_takes_over(service: Service) -> None:
 
 def test_the_same_model_again_changes_nothing(service: Service) -> None:
     other = LR(alpha=0.5).to_bytes()
-    assert service.swap(other) == service.swap(other)
+    assert swap(service, other)
+    assert not swap(service, other)
     service.commit()
     service.learn("a", 1.0, features=A)
     service.commit()
-    service.swap(other)
+    swap(service, other)
     service.commit()
     assert service.model.rows == 1
 
@@ -421,7 +428,7 @@ def test_rows_that_a_swapped_model_refuses_are_refused_alike_in_replay(tmp_path:
     service.predict(A, "a")
     other = LR()
     other.schema = Schema((Column("color", "category"),))
-    service.swap(other.to_bytes())
+    swap(service, other.to_bytes())
     service.commit()
     assert service.learn("a", 1.0)
     service.commit()
@@ -433,9 +440,9 @@ def test_rows_that_a_swapped_model_refuses_are_refused_alike_in_replay(tmp_path:
 
 def test_a_frozen_model_is_not_served(service: Service) -> None:
     with pytest.raises(PqrError, match="does not learn"):
-        service.swap(LR().frozen().to_bytes())
+        swap(service, LR().frozen().to_bytes())
     with pytest.raises(PqrError):
-        service.swap(b"no model")
+        swap(service, b"no model")
 
 
 def test_the_model_given_must_be_the_folders(tmp_path: Path) -> None:
@@ -450,7 +457,7 @@ def test_the_model_given_must_be_the_folders(tmp_path: Path) -> None:
 def test_models_that_no_record_needs_are_removed(service: Service) -> None:
     keeper = Keeper(service)
     for alpha in (0.1, 0.2, 0.3):
-        service.swap(LR(alpha=alpha).to_bytes())
+        swap(service, LR(alpha=alpha).to_bytes())
         keeper.take()
         keeper.remove_needless()
     assert len(list((service.folder / "models").iterdir())) <= 2

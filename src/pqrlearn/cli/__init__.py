@@ -29,6 +29,7 @@ COMMANDS = {
     "inspect": "Show a model's settings, sizes and strongest weights.",
     "explain": "Show what the prediction of a row comes from.",
     "export": "Write all weights as a table, or a frozen model for serving.",
+    "serve": "Serve a model that learns from late labels.",
     "data": "List, download, convert and describe data sets.",
     "paper": "Regenerate the paper's tables and figures.",
     "demo": "Train on a simulated click stream and show what was found.",

@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from pqrlearn.cli import options, show
-from pqrlearn.cli.inside import strongest
 from pqrlearn.datasets.clicks import ClickStream
+from pqrlearn.explain import strongest
 from pqrlearn.hyper import AdaGrad, Ftrl
 from pqrlearn.learners import FM, LR, PQR, Auto, DiFacto, Learner
 from pqrlearn.metrics import Metrics

@@ -3,47 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from pqrlearn.cli import show
 from pqrlearn.explain import (
     Importance,
-    effect_scale,
+    Strong,
     most_frequent_low,
+    strongest,
     worth_of_interactions,
 )
 from pqrlearn.learners import Auto, Learner
 from pqrlearn.learners.terms import counts_of
-
-
-class Strong(NamedTuple):
-    """A weight among the largest of its block."""
-
-    names: list[str]
-    weight: float
-    effect: float | None
-    """On the margin of a typical row, where that is known."""
-    support: int | None
-    """In how many rows its feature was seen, where that is known."""
-
-
-def strongest(learner: Learner, block: str, top: int) -> list[Strong]:
-    """The largest weights of a block, the largest first."""
-    features, weights = learner._strengths(block)
-    order = np.argsort(-np.abs(weights), kind="stable")[:top]
-    order = order[weights[order] != 0]
-    scale = effect_scale(learner, block)
-    single = features.ndim == 1
-    counts = counts_of(learner._seen(), features[order] if single else features[order, 0])
-    found = []
-    for at, count in zip(order.tolist(), counts.tolist(), strict=True):
-        weight = float(weights[at])
-        names = [learner.name_of(feature) for feature in np.atleast_1d(features[at]).tolist()]
-        effect = None if scale is None else weight * scale
-        found.append(Strong(names, weight, effect, count if single and count >= 0 else None))
-    return found
 
 
 def _strong(learner: Learner, top: int) -> dict[str, list[Strong]]:

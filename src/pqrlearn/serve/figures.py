@@ -121,7 +121,7 @@ class Figures:
         self._flush_labels()
         key = self._of.metrics.key
         of_model, beside = self.metrics.result(), self.reference.result()
-        weights, predictions, labels = self._bins
+        weights, predictions, labels = self._bins.tolist()
         return {
             "rows": self.rows,
             "labels": self.labels,

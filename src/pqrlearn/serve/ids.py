@@ -60,6 +60,10 @@ class Ids:
         found = self._recent.get(key) or self._older.get(key)
         return None if found is None else Finished(*_FINISHED.unpack(found))
 
+    @property
+    def finished_count(self) -> int:
+        return len(self._recent) + len(self._older)
+
     def apply(self, record: Record) -> None:
         """Takes note of a record."""
         kind = record.kind

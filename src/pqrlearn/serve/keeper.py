@@ -23,6 +23,8 @@ class Keeper:
         self._service = service
         self.sequence = service.recovered.snapshot
         """Of the last snapshot."""
+        self.failed: str | None = None
+        """Why the last one could not be written."""
         self._frozen: Any = None
         self._oldest = 0
 

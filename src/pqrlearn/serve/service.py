@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
@@ -17,7 +18,7 @@ from uuid import uuid4
 import msgspec
 import numpy as np
 
-from pqrlearn.errors import HyperError, RowError
+from pqrlearn.errors import HyperError
 from pqrlearn.learners import Learner
 from pqrlearn.logfile import (
     Kind,
@@ -34,16 +35,23 @@ from pqrlearn.logfile import (
 from pqrlearn.loss import loss_named
 from pqrlearn.schema import Schema
 from pqrlearn.serve import log as logs
-from pqrlearn.serve import models
 from pqrlearn.serve.errors import Contradiction, Refused, TooLate, Unavailable, UnknownId
 from pqrlearn.serve.ids import Finished, key_of
 from pqrlearn.serve.recovery import recover
 from pqrlearn.serve.replica import features_in
+from pqrlearn.serve.scoring import linked, margin_of, score
 from pqrlearn.serve.settings import Settings
 
 LONGEST_ID: Final = 200
 """Bytes of an id."""
+LARGEST_WEIGHT: Final = float(np.finfo(np.float32).max)
 _encoded = msgspec.json.Encoder().encode
+
+
+@lru_cache(maxsize=1024)
+def fits(loss: str, label: float) -> bool:
+    """Whether a loss takes a label."""
+    return bool(loss_named(loss).check_label(np.array([label], np.float64)).all())
 
 
 class Prediction(NamedTuple):
@@ -106,11 +114,6 @@ class Service:
         """Microseconds. Steps of the system's clock while the service runs do not show."""
         return int((time.monotonic() + self._offset) * 1e6)
 
-    def score(self, features: dict[str, Any]) -> Prediction:
-        """A prediction that nobody remembers."""
-        margin = self._margin(features)
-        return Prediction("", self._linked(margin), margin)
-
     def predict(self, features: dict[str, Any], id: str | None = None) -> Prediction:
         """A prediction whose row waits for its label."""
         key = b""
@@ -118,11 +121,11 @@ class Service:
             key = self._key(id)
             if (before := self._before(key)) is not None:
                 return self._same_row(id, features, before)
-        margin = self._margin(features)
-        self._check_room()
+        margin, prediction = score(self.model, features, self.settings)
+        self.check_room()
         name = uuid4().hex if id is None else id
         self.append(Kind.PREDICT, pack_row(Row(name, margin, _encoded(features))))
-        return Prediction(name, self._linked(margin), margin)
+        return Prediction(name, prediction, margin)
 
     def learn(
         self,
@@ -134,7 +137,7 @@ class Service:
         """Whether the label is learned: not if it has been before."""
         key = self._key(id)
         self._check_label(label, weight)
-        self._check_room()
+        self.check_room()
         if (row := self.ids.waiting.get(key)) is not None:
             if features is not None:
                 self._same_row(id, features, row)
@@ -144,7 +147,8 @@ class Service:
             return self._learn_again(id, found, label, weight)
         if features is None:
             raise UnknownId(f"no row is known by the id {id!r}")
-        both = Labelled(id, self._margin(features), label, weight, _encoded(features))
+        margin = margin_of(self.model, features, self.settings)
+        both = Labelled(id, margin, label, weight, _encoded(features))
         self.append(Kind.BOTH, pack_labelled(both))
         return True
 
@@ -179,7 +183,7 @@ class Service:
         row: Any = labelled_in(record.payload) if both else row_in(record.payload)
         if features_in(row.features) != features_in(_encoded(features)):
             raise Contradiction(f"the id {id!r} belongs to a row with other features")
-        return Prediction(id, self._linked(row.margin), row.margin)
+        return Prediction(id, linked(self.model, row.margin), row.margin)
 
     # -- checks ------------------------------------------------------------------------
 
@@ -188,40 +192,18 @@ class Service:
             raise Refused(f"an id must have 1 to {LONGEST_ID} bytes of printable text")
         return key_of(id)
 
-    def _margin(self, features: dict[str, Any]) -> float:
-        self._check_size(features)
-        try:
-            return self.model.margin_one(features)
-        except (RowError, TypeError) as error:
-            raise Refused(str(error)) from None
-
-    def _check_size(self, features: dict[str, Any]) -> None:
-        size = len(features)
-        for value in features.values():
-            if isinstance(value, list):
-                size += len(value) - 1
-        if size > self.settings.max_features:
-            raise Refused(f"a row of {size:,} features; at most {self.settings.max_features:,}")
-        pairs = size * (size - 1) // 2
-        if pairs > self.settings.max_pairs and "pair" in self.model.blocks:
-            most = self.settings.max_pairs
-            raise Refused(f"a row of {size:,} features has {pairs:,} pairs; at most {most:,}")
-
     def _check_label(self, label: float, weight: float) -> None:
         loss = loss_named(self.model.loss)
-        if not loss.check_label(np.array([label], np.float64)).all():
+        if not fits(self.model.loss, label):
             raise Refused(f"label {label:g} {loss.wants}")
-        if not 0 <= weight < 3.4e38:
+        if not 0 <= weight < LARGEST_WEIGHT:
             raise Refused(f"weight {weight:g} must be finite and not negative")
 
     def _kept(self, label: float) -> float:
         return float(loss_named(self.model.loss).kept(np.array([label], np.float64))[0])
 
-    def _linked(self, margin: float) -> float:
-        return float(self.model._linked(np.array([margin]))[0])
-
-    def _check_room(self) -> None:
-        if self.log.waiting >= self.settings.max_pending:
+    def check_room(self, rows: int = 1) -> None:
+        if self.log.waiting + rows > max(self.settings.max_pending, rows):
             raise Unavailable("too many requests wait for the disk: try again in a second")
 
     # -- logging and learning --------------------------------------------------------------
@@ -247,12 +229,12 @@ class Service:
             self.replica.apply(effects.popleft())
         self.log.forget_synced()
 
-    def swap(self, data: bytes) -> str:
-        """Lets another model take over; the name of its file. The same again changes nothing."""
-        name = models.keep(self.folder, data)
-        if self._next_model() != name:
-            self.append(Kind.SWAP, name.encode())
-        return name
+    def take_over(self, name: str) -> bool:
+        """Swaps in a model that `models.keep` has kept; the same one again changes nothing."""
+        if self._next_model() == name:
+            return False
+        self.append(Kind.SWAP, name.encode())
+        return True
 
     def _next_model(self) -> str:
         waiting = [one for one in self._effects if one.kind == Kind.SWAP]

@@ -19,7 +19,7 @@ class Settings:
     late: Literal["learn", "refuse"] = "refuse"
     """What a label does that comes after its row was learned as a negative."""
     keep_log: bool = False
-    segment_bytes: int = 64 << 20
+    segment_bytes: int = 64_000_000
     snapshot_records: int = 1_000_000
     """How many records are learned between two snapshots."""
     max_waiting: int = 10_000_000
@@ -30,9 +30,9 @@ class Settings:
     """Of a row."""
     max_pairs: int = 1_000_000
     """Of a row, where the model has pairs."""
-    max_rows: int = 100_000
+    max_rows: int = 10_000
     """Of a batch."""
-    max_body: int = 64 << 20
+    max_body: int = 64_000_000
     """Bytes of a request."""
 
     def __post_init__(self) -> None:

@@ -1,0 +1,47 @@
+"""Where the learner and its readers are in the log, in a file that all of them have mapped.
+
+It says nothing that must survive: a service that is started writes it anew.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+MOST_READERS: Final = 64
+_PLACE = Struct("<Qd")
+
+
+class Positions:
+    """Place 0 is how far the log is synced; the others are how far each reader has come."""
+
+    def __init__(self, folder: Path, *, new: bool = False) -> None:
+        size = _PLACE.size * (MOST_READERS + 1)
+        file = os.open(folder / "positions", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            if new:
+                os.ftruncate(file, 0)
+            os.ftruncate(file, size)
+            self._map = mmap.mmap(file, size)
+        finally:
+            os.close(file)
+
+    def put(self, place: int, position: int) -> None:
+        _PLACE.pack_into(self._map, place * _PLACE.size, position, time.time())
+
+    def synced(self) -> int:
+        """How far readers may read."""
+        return int(_PLACE.unpack_from(self._map)[0])
+
+    def readers(self) -> list[tuple[int, int, float]]:
+        """Number, position, and seconds since it was put, of each reader that has put one."""
+        found = []
+        for place in range(1, MOST_READERS + 1):
+            position, moment = _PLACE.unpack_from(self._map, place * _PLACE.size)
+            if moment:
+                found.append((place, position, time.time() - moment))
+        return found
