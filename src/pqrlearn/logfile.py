@@ -204,6 +204,8 @@ def segments(folder: Path) -> list[Segment]:
     found: list[Segment] = []
     for path in sorted((folder / "log").glob("*.log")):
         size = path.stat().st_size
+        if size < HEAD.size:
+            continue  # just begun by the service; anywhere else, it is missed by the next one
         with path.open("rb") as file:
             base, _, _ = head_in(path, file.read(HEAD.size))
         if found and found[-1].end != base:
@@ -270,13 +272,36 @@ class Log:
             if last or segment.end > start:
                 yield from records_in(segment, start, torn=last)
 
+    def following(self, start: int, end: int) -> Iterator[Record]:
+        """Records from a position on and up to about `end`, as far as their segment has them."""
+        segment = self._holding(start)
+        size = min(end, self._next_base(segment)) - start
+        data = os.pread(self._file(segment), max(size, _USUAL_BYTES), segment.offset(start))
+        at = 0
+        while at < size and (record := record_at(data, at, start + at)) is not None:
+            yield record
+            at += HEADER.size + len(record.payload)
+        if at == 0 and data:
+            yield self.at(start)  # longer than all that was to be read
+
+    def refresh(self) -> None:
+        """Looks for new segments, and for those that are gone."""
+        self.segments = segments(self.folder)
+
+    def _next_base(self, segment: Segment) -> int:
+        number = self.segments.index(segment) + 1
+        return self.segments[number].base if number < len(self.segments) else 1 << 62
+
     def at(self, position: int) -> Record:
         """The record at a position; KeyError if it is not kept."""
+        segment = self._holding(position)
+        return _read(self._file(segment), segment, position)
+
+    def _holding(self, position: int) -> Segment:
         number = bisect_right(self.segments, position, key=lambda segment: segment.base) - 1
         if number < 0:
             raise KeyError(position)
-        segment = self.segments[number]
-        return _read(self._file(segment), segment, position)
+        return self.segments[number]
 
     def _file(self, segment: Segment) -> int:
         if segment.base not in self._files:

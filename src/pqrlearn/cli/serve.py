@@ -56,6 +56,22 @@ class Duration(click.ParamType[float]):
     help="Port to listen on; 0 for any.",
 )
 @click.option(
+    "--readers",
+    type=click.IntRange(0, 64),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Number of processes that follow the log and answer /v1/score and /v1/explain.",
+)
+@click.option(
+    "--reader-port",
+    type=click.IntRange(0, 65535),
+    default=8081,
+    show_default=True,
+    metavar="N",
+    help="Port that the readers listen on; 0 for any.",
+)
+@click.option(
     "--host-name",
     "names",
     multiple=True,
@@ -160,6 +176,8 @@ def serve(folder: str, quiet: bool, access_log: bool, **rest: Any) -> None:
     listening = server.Listening(
         host=rest.pop("host"),
         port=rest.pop("port"),
+        readers=rest.pop("readers"),
+        reader_port=rest.pop("reader_port"),
         names=rest.pop("names"),
         tokens={} if tokens is None else read_tokens(tokens),
     )

@@ -21,10 +21,10 @@ class Positions:
 
     def __init__(self, folder: Path, *, new: bool = False) -> None:
         size = _PLACE.size * (MOST_READERS + 1)
+        if new:  # readers of a service that was killed still have the old one mapped
+            (folder / "positions").unlink(missing_ok=True)
         file = os.open(folder / "positions", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            if new:
-                os.ftruncate(file, 0)
             os.ftruncate(file, size)
             self._map = mmap.mmap(file, size)
         finally:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from pqrlearn.errors import Corrupt, HyperError
 from pqrlearn.learners import Auto
-from pqrlearn.logfile import Kind
+from pqrlearn.logfile import Kind, Log
 from pqrlearn.schema import Schema
 from pqrlearn.serve import models, snapshots
 from pqrlearn.serve.ids import Ids
 from pqrlearn.serve.log import LogWriter
-from pqrlearn.serve.replica import Replica
+from pqrlearn.serve.replica import Erased, Replica
 from pqrlearn.serve.settings import Settings
 
 
@@ -39,10 +39,7 @@ def recover(
 ) -> Recovered:
     started = time.monotonic()
     found = _from_snapshot(log, settings)
-    for record in log.records(found.replica.position):
-        found.ids.apply(record)
-        found.replica.apply(record)
-        found.records += 1
+    _replay(log, found)
     swaps = found.replica.swaps
     if not swaps:
         _begin(log, found.replica, model or _fresh(schema), int(clock() * 1e6))
@@ -55,6 +52,16 @@ def recover(
     return found
 
 
+def _replay(log: LogWriter, found: Recovered) -> None:
+    try:
+        for record in log.records(found.replica.position):
+            found.ids.apply(record)
+            found.replica.apply(record)
+            found.records += 1
+    except (Erased, KeyError) as error:
+        raise Corrupt(f"{log.folder}: the log needs a later snapshot ({error})") from None
+
+
 def _from_snapshot(log: LogWriter, settings: Settings) -> Recovered:
     saved = snapshots.saved(log.folder)
     if not saved:
@@ -65,10 +72,17 @@ def _from_snapshot(log: LogWriter, settings: Settings) -> Recovered:
     about = found.about
     if about.position > log.synced:
         raise Corrupt(f"{saved[-1]}: the log ends at {log.synced:,}, before it")
+    replica = restored(log, found)
+    return Recovered(replica, found.ids, about.oldest, snapshot=about.sequence)
+
+
+def restored(log: Log, found: snapshots.Snapshot) -> Replica:
+    """What a snapshot has learned."""
+    about = found.about
     replica = Replica(log, found.model, about.position, found.reference)
     replica.sequence, replica.refused = about.sequence, about.refused
     replica.swaps = list(about.swaps)
-    return Recovered(replica, found.ids, about.oldest, snapshot=about.sequence)
+    return replica
 
 
 def _fresh(schema: Schema | None) -> bytes:

@@ -19,6 +19,10 @@ NEGATIVE: Final = 0.0
 features_in = msgspec.json.Decoder(dict[str, Any]).decode
 
 
+class Erased(PqrError):
+    """A record whose content somebody has asked to erase: only snapshots know what it did."""
+
+
 class Replica:
     """A model that has learned the records up to `position`, and what that has shown.
 
@@ -60,6 +64,8 @@ class Replica:
             self.figures.expired += 1
         elif kind == Kind.SWAP:
             self._swap(record)
+        elif kind == Kind.ERASED and record.payload:
+            raise Erased(f"the record at {record.position:,} was erased: it cannot be replayed")
         self.position, self.sequence = record.end, record.sequence
 
     def _learn(

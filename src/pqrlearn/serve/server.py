@@ -27,6 +27,7 @@ from pqrlearn.serve.http import Front, Route
 from pqrlearn.serve.keeper import Keeper
 from pqrlearn.serve.positions import Positions
 from pqrlearn.serve.protocol import Protocol
+from pqrlearn.serve.readers import Readers
 from pqrlearn.serve.rest import application
 from pqrlearn.serve.service import Service
 from pqrlearn.serve.status import Status
@@ -42,21 +43,24 @@ class Listening:
 
     host: str = "127.0.0.1"
     port: int = 8080
+    readers: int = 0
+    reader_port: int = 8081
     tokens: Mapping[str, str] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     """Names of the service that a Host may have, beside addresses and localhost."""
     drain_seconds: float = 30.0
     """How long requests may take that are being answered when the service is stopped."""
 
-    def socket(self) -> socket.socket:
+    def socket(self, port: int, *, shared: bool = False) -> socket.socket:
+        """A socket on this port. Readers of a killed service may still have a `shared` one."""
         check_listening(self.host, self.tokens)
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        where: Any = (self.host, port)
         try:
-            return socket.create_server((self.host, self.port), family=family, backlog=1024)
+            return socket.create_server(where, family=family, backlog=1024, reuse_port=shared)
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
-            where = f"{self.host}:{self.port}"
-            raise PqrError(f"{where}: cannot listen there: {why}") from None
+            raise PqrError(f"{self.host}:{port}: cannot listen there: {why}") from None
 
 
 class Server(uvicorn.Server):
@@ -91,16 +95,20 @@ def run(
     service: Service, listening: Listening, started: Callable[[str], None] = lambda url: None
 ) -> None:
     """Serves until SIGTERM or SIGINT; then answers what has come in, commits and ends."""
-    listener = listening.socket()
+    listener, shared = listening.socket(listening.port), None
     try:
-        with asyncio.Runner(loop_factory=_new_loop) as runner:
-            runner.run(_serve(service, listening, listener, started))
+        if listening.readers:
+            shared = listening.socket(listening.reader_port, shared=True)
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(_serve(service, listening, listener, shared, started))
     finally:
         listener.close()
+        if shared is not None:
+            shared.close()
         service.close()
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
+def new_loop() -> asyncio.AbstractEventLoop:
     import uvloop
 
     found: asyncio.AbstractEventLoop = uvloop.new_event_loop()
@@ -111,6 +119,7 @@ async def _serve(
     service: Service,
     listening: Listening,
     listener: socket.socket,
+    shared: socket.socket | None,
     started: Callable[[str], None],
 ) -> None:
     positions = Positions(service.folder, new=True)
@@ -129,13 +138,27 @@ async def _serve(
     server = server_of(front, listening.drain_seconds)
     server.stopping = lambda: setattr(status, "ready", False)
     status.ready = True
-    chores = asyncio.create_task(_chores(service, committer, keeper, admin, status))
+    readers = _readers(service, listening, shared)
+    chores = asyncio.create_task(_chores(service, committer, keeper, admin, status, readers))
     started(url_of(listener))
+    if shared is not None:
+        started(url_of(shared))
     await server.serve(sockets=[listener])
     chores.cancel()
     with suppress(asyncio.CancelledError):
         await chores
     await _finish(service, committer, admin)
+    if readers is not None:
+        readers.stop()
+
+
+def _readers(
+    service: Service, listening: Listening, shared: socket.socket | None
+) -> Readers | None:
+    if shared is None:
+        return None
+    tokens, names = listening.tokens, listening.names
+    return Readers(service.folder, listening.readers, shared, service.settings, tokens, names)
 
 
 def routes_of(api: Api) -> dict[str, Route]:
@@ -155,13 +178,20 @@ def url_of(listener: socket.socket) -> str:
 
 
 async def _chores(
-    service: Service, committer: Committer, keeper: Keeper, admin: Admin, status: Status
+    service: Service,
+    committer: Committer,
+    keeper: Keeper,
+    admin: Admin,
+    status: Status,
+    readers: Readers | None,
 ) -> None:
     """What is due now and then; an error in it is no reason to stop serving."""
     while True:
         more = False
         try:
             status.tick()
+            if readers is not None:
+                readers.look_after()
             more = expire(service)
             if service.log.synced < service.log.appended:
                 committer.ask()
