@@ -329,10 +329,6 @@ def _read(file: int, segment: Segment, position: int) -> Record:
     return record
 
 
-def is_log(folder: str | os.PathLike[str]) -> bool:
-    return os.path.exists(os.path.join(folder, MARK))
-
-
 def check_folder(folder: Path) -> dict[str, Any]:
     """What the mark of a folder says."""
     try:

@@ -26,7 +26,6 @@ from pqrlearn.logfile import (
     head_in,
     head_of,
     id_in,
-    is_log,
     is_torn,
     packed,
     records_in,
@@ -57,7 +56,7 @@ class Lock:
 
 def prepare(folder: Path) -> None:
     """Makes an empty or missing folder one for a log."""
-    if is_log(folder):
+    if (folder / MARK).exists():
         check_folder(folder)
         return
     try:
