@@ -153,3 +153,13 @@ class Running:
 def lr_file(path: Path) -> Path:
     LR().save(path)
     return path
+
+
+def outcome_ids(folder: Path) -> list[str]:
+    """The id of each label that was logged."""
+    found = []
+    for _, kind, payload in records(folder):
+        if kind == 2:
+            size = struct.unpack_from("<QddH", payload)[3]
+            found.append(payload[26 : 26 + size].decode())
+    return found

@@ -22,6 +22,7 @@ from pqrlearn.serve.status import Status
 class Admin(Shared):
     """Also takes the snapshots that are due: one at a time."""
 
+    methods_of_model = ("GET", "POST")
     front: Front
 
     def __init__(
@@ -38,7 +39,6 @@ class Admin(Shared):
             Route("/readyz", self.ready),
             Route("/metrics", self.metrics),
             Route("/v1/status", self.status),
-            Route("/v1/model", self.swap, methods=["POST"]),
             Route("/v1/snapshot", self.snapshot, methods=["POST"]),
             Route("/v1/rows/{id}", self.erase, methods=["DELETE"]),
             Route("/", page),
@@ -58,6 +58,9 @@ class Admin(Shared):
 
     async def status(self, request: Request) -> Response:
         return as_json(self._status.summary())
+
+    async def model(self, request: Request) -> Response:
+        return await (self.swap if request.method == "POST" else super().model)(request)
 
     async def swap(self, request: Request) -> Response:
         data, folder = await request.body(), self._service.folder
