@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -476,3 +478,36 @@ def test_the_document_names_every_endpoint(server: Running) -> None:
     text = json.dumps(found)
     for name in set(text.split("#/components/schemas/")[1:]):
         assert name.partition('"')[0] in found["components"]["schemas"]
+
+
+# What is missing.
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("uvicorn", ("serve", "log")),
+        ("google_crc32c", ("serve", "log")),
+        ("google_crc32c", ("log", ".")),
+        ("msgspec", ("serve", "log")),
+    ],
+)
+def test_a_missing_extra_is_named(tmp_path: Path, module: str, arguments: tuple[str, ...]) -> None:
+    script = (
+        "import sys; sys.modules[sys.argv.pop(1)] = None; from pqrlearn.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, module, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith('need an extra: pip install "pqrlearn[serve]"\n'), done.stderr
+
+
+def test_the_client_names_the_missing_extra() -> None:
+    script = "import sys; sys.modules['httpx'] = None; from pqrlearn import Client"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert 'pip install "pqrlearn[serve]"' in done.stderr
