@@ -163,3 +163,16 @@ def outcome_ids(folder: Path) -> list[str]:
             size = struct.unpack_from("<QddH", payload)[3]
             found.append(payload[26 : 26 + size].decode())
     return found
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started, and that still run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == process and fields[0] != "Z":
+            found.append(int(path.parent.name))
+    return found

@@ -214,6 +214,8 @@ def test_health_and_the_page_are_there(server: Running) -> None:
         (b'{"features": {"a": {}}}', 422, "$.features"),
         (b'{"features": {}, "lable": 1}', 422, "unknown field `lable`"),
         (b'{"features": {"a": 1e999}}', 422, "out of range"),
+        (b'{"features": {"a": ' + b"9" * 5000 + b"}}", 422, ""),
+        (b'{"features": {"a": "\\ud800"}}', 400, "not JSON"),
         (b'{"features": {}, "id": ""}', 422, "length >= 1"),
         (b'{"features": {}, "id": "a\\nb"}', 422, "printable"),
     ],
@@ -316,6 +318,14 @@ def test_a_host_must_be_a_name_of_the_service(guarded: Running) -> None:
     ):
         found = guarded.client.get("/healthz", headers={"host": host})
         assert found.status_code == status, host
+
+
+def test_pages_of_other_sites_are_refused(server: Running) -> None:
+    own = server.url
+    for origin, status in ((own, 200), ("https://evil.example", 403), ("null", 403)):
+        asked = server.post("/v1/score", {"features": A}, headers={"origin": origin})
+        assert asked.status_code == status, origin
+        assert server.client.get("/healthz", headers={"origin": origin}).status_code == status
 
 
 def test_it_does_not_listen_to_others_without_a_token(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from pqrlearn.errors import PqrError
 from pqrlearn.serve import metrics, models
-from pqrlearn.serve.committer import Committer
+from pqrlearn.serve.committer import Committer, unavailable
 from pqrlearn.serve.errors import Refused, Unavailable, UnknownId
 from pqrlearn.serve.http import Front
 from pqrlearn.serve.keeper import Keeper
@@ -40,7 +40,7 @@ class Admin(Shared):
             Route("/metrics", self.metrics),
             Route("/v1/status", self.status),
             Route("/v1/snapshot", self.snapshot, methods=["POST"]),
-            Route("/v1/rows/{id}", self.erase, methods=["DELETE"]),
+            Route("/v1/rows/{id:path}", self.erase, methods=["DELETE"]),
             Route("/", page),
             Route("/page/{name}", page),
         ]
@@ -84,6 +84,8 @@ class Admin(Shared):
                 await self._committer.durable()
                 while not self._keeper.ready:  # learning follows the answers
                     await asyncio.sleep(0.001)
+                    if self._service.log.failed is not None:
+                        raise unavailable(self._service)
                 await asyncio.to_thread(self._keeper.write)
                 self._keeper.failed = None
             except PqrError as error:

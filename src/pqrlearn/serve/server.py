@@ -210,8 +210,6 @@ async def _finish(service: Service, committer: Committer, admin: Admin) -> None:
         await admin.take_snapshot()
         service.append(Kind.END, b"")
         await committer.durable()
-    except Unavailable as error:
-        log.error("%s", error)
     finally:
         await committer.stop()
 
