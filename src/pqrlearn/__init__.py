@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pqrlearn import batch, datasets, explain, metrics, plots, progressive, readers, tune
+    from pqrlearn.client import Client
     from pqrlearn.comparison import Comparison, compare
     from pqrlearn.errors import PqrError
     from pqrlearn.hyper import AdaGrad, Ftrl, FtrlGeneral, NuclearBall, Ogd, Sgd
@@ -58,6 +59,7 @@ _HOMES = {
     "Batch": "rows",
     "CCFM": "learners",
     "CFM": "learners",
+    "Client": "client",
     "Column": "schema",
     "Comparison": "comparison",
     "Counts": "separation",
@@ -104,6 +106,7 @@ __all__ = [
     "AdaGrad",
     "Auto",
     "Batch",
+    "Client",
     "Column",
     "Comparison",
     "Counts",

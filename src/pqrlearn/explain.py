@@ -249,3 +249,42 @@ def most_frequent_low(model: Learner, top: int) -> list[tuple[str, int]]:
     order = np.argsort(-counts[low].astype(np.int64), kind="stable")[:top]
     found = zip(features[low][order].tolist(), counts[low][order].tolist(), strict=True)
     return [(model.name_of(feature), count) for feature, count in islice(found, top)]
+
+
+class Strong(NamedTuple):
+    """A weight among the largest of its block."""
+
+    names: list[str]
+    weight: float
+    effect: float | None
+    """On the margin of a typical row, where that is known."""
+    support: int | None
+    """In how many rows its feature was seen, where that is known."""
+
+
+def strongest(learner: Learner, block: str, top: int, search: str = "") -> list[Strong]:
+    """The largest weights of a block, the largest first; with `search`, where a name has it.
+
+    >>> from pqrlearn import LR
+    >>> model = LR()
+    >>> _ = model.learn_many([{"site": "news", "hour": "9"}] * 3, [1, 1, 1])
+    >>> [one.names for one in strongest(model, "linear", 5, search="ho")]
+    [['hour=9']]
+    """
+    features, weights = learner._strengths(block)
+    order = np.argsort(-np.abs(weights), kind="stable")
+    order = order[weights[order] != 0]
+    named = ((at, _names(learner, features[at])) for at in order.tolist())
+    chosen = islice((one for one in named if any(search in name for name in one[1])), top)
+    scale, single, seen = effect_scale(learner, block), features.ndim == 1, learner._seen()
+    found = []
+    for at, names in chosen:
+        count = int(counts_of(seen, np.atleast_1d(features[at])[:1])[0])
+        weight = float(weights[at])
+        effect = None if scale is None else weight * scale
+        found.append(Strong(names, weight, effect, count if single and count >= 0 else None))
+    return found
+
+
+def _names(learner: Learner, features: Any) -> list[str]:
+    return [learner.name_of(feature) for feature in np.atleast_1d(features).tolist()]

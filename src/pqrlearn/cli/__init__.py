@@ -33,6 +33,8 @@ COMMANDS = {
     "explain": "Show what the prediction of a row comes from.",
     "report": "Draw a model on rows with labels, as one page.",
     "export": "Write all weights as a table, or a frozen model for serving.",
+    "serve": "Serve a model that learns from late labels.",
+    "log": "Print, check or export the log of a service.",
     "data": "List, download, convert and describe data sets.",
     "paper": "Regenerate the paper's tables and figures.",
     "demo": "Train on a simulated click stream and show what was found.",

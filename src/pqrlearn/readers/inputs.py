@@ -11,6 +11,7 @@ from pqrlearn.guess import loss_of
 from pqrlearn.names import Names, copied
 from pqrlearn.readers.base import BadRowFile, Reader
 from pqrlearn.readers.cache import CacheReader, kept
+from pqrlearn.readers.log import LogReader
 from pqrlearn.readers.prefetch import prefetch
 from pqrlearn.readers.sample import first_rows
 from pqrlearn.readers.tables import TableReader
@@ -113,6 +114,8 @@ class Inputs:
     def suggested_loss(self) -> str | None:
         """The loss that fits the labels of a table's first rows; before reading."""
         for reader in self.readers:
+            if isinstance(reader, LogReader):
+                return reader.served_loss
             if isinstance(reader, TableReader) and reader.schema is not None:
                 return loss_of(reader.schema, reader.sample())
         return None
@@ -122,6 +125,8 @@ class Inputs:
         for reader in self.readers:
             if isinstance(reader, TableReader) and reader.schema is not None:
                 reader.use(reader.schema, loss)
+            elif isinstance(reader, LogReader):
+                reader.use_loss(loss)
 
     @property
     def paths(self) -> list[str]:

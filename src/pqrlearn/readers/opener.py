@@ -29,19 +29,21 @@ from pqrlearn.readers.frame import FrameReader
 from pqrlearn.readers.inputs import Inputs
 from pqrlearn.readers.jsonl import JsonLinesReader
 from pqrlearn.readers.libsvm import LibsvmReader
+from pqrlearn.readers.log import LogReader
 from pqrlearn.readers.source import first_bytes, is_file
 from pqrlearn.readers.tables import TableOptions, TableReader
 from pqrlearn.readers.vw import VwReader
 from pqrlearn.rows import ArrowStream
 from pqrlearn.schema import Column, Schema
 
-FormatName = Literal["arrow", "cache", "csv", "jsonl", "libsvm", "parquet", "tsv", "vw"]
+FormatName = Literal["arrow", "cache", "csv", "jsonl", "libsvm", "log", "parquet", "tsv", "vw"]
 FORMATS: Final[dict[str, type[Reader]]] = {
     "arrow": ArrowReader,
     "cache": CacheReader,
     "csv": CsvReader,
     "jsonl": JsonLinesReader,
     "libsvm": LibsvmReader,
+    "log": LogReader,
     "parquet": ParquetReader,
     "tsv": CsvReader,
     "vw": VwReader,
@@ -64,6 +66,7 @@ _MAGIC: Final = (
 )
 _COMPRESSED: Final = (".gz", ".zst", ".bz2", ".xz")
 _HEAD_BYTES = 16
+LOG_MARK: Final = "pqr-log.json"
 NO_TABLE: Final = TableOptions()
 
 
@@ -89,9 +92,9 @@ def open_reader(
     options: dict[str, Any] = {"loss": loss, "on_bad_row": on_bad_row, "keep_bad": keep_bad}
     if known == "tsv" and table.delimiter is None:
         table = replace(table, delimiter="\t")
-    if issubclass(kind, TableReader | VwReader):
+    if issubclass(kind, TableReader | VwReader | LogReader):
         options["table"] = table
-    if not issubclass(kind, TableReader) and table.schema and table.schema.columns:
+    if not issubclass(kind, TableReader | LogReader) and table.schema and table.schema.columns:
         raise HyperError(f"{os.fspath(path)}: schemas belong to tables, and {known} has no columns")
     if not issubclass(kind, TableReader) and table.carried is not None:
         raise HyperError(f"{os.fspath(path)}: no column {table.carried!r}: this format has none")
@@ -101,6 +104,8 @@ def open_reader(
 
 def format_of(path: AnyPath, fallback: str = "libsvm") -> str:
     """By the end of the name, or else by the first bytes; the fallback when neither tells."""
+    if is_log(path):
+        return "log"
     ending = Path(path)
     if ending.suffix.lower() in _COMPRESSED:
         ending = ending.with_suffix("")
@@ -139,7 +144,9 @@ def open_readers(paths: Iterable[Any], **options: Any) -> list[Reader]:
 
 def _found(path: AnyPath) -> Iterator[tuple[AnyPath, Path | None]]:
     name = os.fspath(path)
-    if os.path.isdir(path):
+    if is_log(path):
+        yield path, None
+    elif os.path.isdir(path):
         parts = sorted(p for p in Path(path).rglob("*.parquet") if not _is_hidden(p, Path(path)))
         if not parts:
             raise DataError(f"{name}: a folder without Parquet parts (*.parquet)")
@@ -151,6 +158,11 @@ def _found(path: AnyPath) -> Iterator[tuple[AnyPath, Path | None]]:
         yield from ((file, None) for file in files)
     else:
         yield path, None
+
+
+def is_log(path: AnyPath) -> bool:
+    """Whether it is the folder of a service."""
+    return os.path.exists(os.path.join(path, LOG_MARK))
 
 
 def _is_hidden(part: Path, root: Path) -> bool:

@@ -1,0 +1,167 @@
+"""What the records of a log have shown: losses, calibration, drift, delays.
+
+Figures are of what was served: margins are those that were answered, hours before their labels.
+The reference was asked when the label came, so it knew more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from statistics import quantiles
+from typing import Any, Final
+
+import numpy as np
+
+from pqrlearn.loss import LossName, loss_named
+from pqrlearn.metrics import Metrics
+
+BUFFER_ROWS: Final = 1024
+MOMENT: Final = 10_000_000
+"""Microseconds of one point of the history."""
+MOMENTS: Final = 360
+BINS: Final = 10
+_DELAYS = 1024
+
+
+class Moment:
+    """Sums over a short time."""
+
+    __slots__ = ("labels", "loss", "mean", "predicted", "reference", "rows", "time", "weight")
+
+    def __init__(self, time: int) -> None:
+        self.time = time
+        self.rows = self.labels = 0
+        self.predicted = self.mean = self.loss = self.reference = self.weight = 0.0
+
+
+class Figures:
+    """Since the service was started. Rows are summed in blocks, because arrays are quick."""
+
+    def __init__(self, loss: LossName) -> None:
+        self.loss = loss
+        self._of = loss_named(loss)
+        self.metrics = Metrics(loss)
+        self.reference = Metrics(loss)
+        self.rows = self.labels = self.timeouts = self.expired = 0
+        self._margins: list[float] = []
+        self._scored: list[tuple[float, float, float, float]] = []
+        self._bins = np.zeros((3, BINS))
+        self._delays: deque[int] = deque(maxlen=_DELAYS)
+        self.history: deque[Moment] = deque(maxlen=MOMENTS)
+
+    def predicted(self, time: int, margin: float) -> None:
+        self.rows += 1
+        moment = self._moment(time)
+        moment.rows += 1
+        self._margins.append(margin)
+        if len(self._margins) >= BUFFER_ROWS:
+            self._flush_rows()
+
+    def delayed(self, microseconds: int, *, timeout: bool) -> None:
+        """How long a label took to come."""
+        if timeout:
+            self.timeouts += 1
+        else:
+            self._delays.append(microseconds)
+
+    def learned(
+        self, time: int, margin: float, label: float, weight: float, reference: float | None
+    ) -> None:
+        self.labels += 1
+        moment = self._moment(time)
+        moment.labels += 1
+        self._scored.append((margin, label, weight, math.nan if reference is None else reference))
+        if len(self._scored) >= BUFFER_ROWS:
+            self._flush_labels()
+
+    def _moment(self, time: int) -> Moment:
+        start = time - time % MOMENT
+        history = self.history
+        if not history or history[-1].time < start:
+            self._flush_rows()
+            self._flush_labels()
+            history.append(Moment(start))
+        return history[-1]
+
+    def _flush_rows(self) -> None:
+        if self._margins:
+            predictions = self._of.link(np.array(self._margins))
+            self.history[-1].predicted += float(predictions.sum())
+            self._margins.clear()
+
+    def _flush_labels(self) -> None:
+        if not self._scored:
+            return
+        margins, labels, weights, beside = np.array(self._scored).T
+        self._scored.clear()
+        labels = self._of.kept(labels)
+        self.metrics.update(margins, labels, weights)
+        moment = self.history[-1]
+        moment.weight += float(weights.sum())
+        moment.mean += float((weights * labels).sum())
+        moment.loss += float((weights * self._of.loss(margins, labels)).sum())
+        self._calibrate(self._of.link(margins), labels, weights)
+        known = ~np.isnan(beside)
+        if known.any():
+            beside, labels, weights = beside[known], labels[known], weights[known]
+            self.reference.update(beside, labels, weights)
+            moment.reference += float((weights * self._of.loss(beside, labels)).sum())
+
+    def _calibrate(self, predictions: Any, labels: Any, weights: Any) -> None:
+        if not self._of.metrics.ranks:
+            return
+        at = np.minimum((predictions * BINS).astype(int), BINS - 1)
+        for row, values in enumerate((weights, weights * predictions, weights * labels)):
+            self._bins[row] += np.bincount(at, values, BINS)
+
+    def summary(self) -> dict[str, Any]:
+        """All of it, as plain values; None where a figure is not known yet."""
+        self._flush_rows()
+        self._flush_labels()
+        key = self._of.metrics.key
+        of_model, beside = self.metrics.result(), self.reference.result()
+        weights, predictions, labels = self._bins.tolist()
+        return {
+            "rows": self.rows,
+            "labels": self.labels,
+            "timeouts": self.timeouts,
+            "expired": self.expired,
+            "figure": key,
+            "model": _known(of_model[key]),
+            "constant": _known(of_model[f"constant_{key}"]),
+            "reference": _known(beside[key]),
+            "auc": _known(of_model.get("auc", math.nan)),
+            "mean_label": _known(of_model["mean_label"]),
+            "mean_prediction": _known(of_model["mean_prediction"]),
+            "delay_seconds": self._delay(),
+            "calibration": [
+                {"weight": w, "prediction": p / w, "label": y / w}
+                for w, p, y in zip(weights, predictions, labels, strict=True)
+                if w > 0
+            ],
+            "history": [self._point(moment) for moment in self.history],
+        }
+
+    def _delay(self) -> dict[str, float] | None:
+        if len(self._delays) < 2:
+            return None
+        found = quantiles(self._delays, n=20)
+        return {"p50": found[9] / 1e6, "p95": found[18] / 1e6, "max": max(self._delays) / 1e6}
+
+    def _point(self, moment: Moment) -> dict[str, Any]:
+        return {
+            "time": moment.time / 1e6,
+            "rows": moment.rows,
+            "labels": moment.labels,
+            "mean_prediction": moment.predicted / moment.rows if moment.rows else None,
+            "mean_label": moment.mean / moment.weight if moment.weight else None,
+            "loss": moment.loss / moment.weight if moment.weight else None,
+            "reference_loss": moment.reference / moment.weight
+            if moment.weight and moment.reference
+            else None,
+        }
+
+
+def _known(figure: float) -> float | None:
+    return None if math.isnan(figure) or math.isinf(figure) else float(figure)

@@ -1,0 +1,267 @@
+"""Writing the log: groups of records, each with one write and one sync."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pqrlearn.errors import Corrupt, PqrError
+from pqrlearn.files import atomic_path, atomic_write, sync, write_error
+from pqrlearn.logfile import (
+    FIRST,
+    FORMAT,
+    HEAD,
+    MARK,
+    Kind,
+    Log,
+    Record,
+    Segment,
+    check_folder,
+    damaged,
+    head_in,
+    head_of,
+    id_in,
+    is_torn,
+    packed,
+    records_in,
+    segment_name,
+)
+from pqrlearn.serve.errors import Unavailable
+
+ROOMS = ("log", "snapshots", "models")
+
+
+class Lock:
+    """A folder that no other service uses, as long as this one lives."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = os.pread(self._file, 20, 0).decode(errors="replace").strip()
+            os.close(self._file)
+            raise PqrError(f"{folder}: in use by another pqr serve, process {owner}") from None
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        os.close(self._file)
+
+
+def prepare(folder: Path) -> None:
+    """Makes an empty or missing folder one for a log."""
+    if (folder / MARK).exists():
+        check_folder(folder)
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if strange := sorted(path.name for path in folder.iterdir() if path.name != "lock"):
+            raise PqrError(f"{folder}: neither empty nor a log: it has {strange[0]!r}")
+        for room in ROOMS:
+            (folder / room).mkdir(exist_ok=True)
+        about = {"format": FORMAT, "pqrlearn": version("pqrlearn")}
+        atomic_write(folder / MARK, json.dumps(about).encode() + b"\n")
+    except OSError as error:
+        raise write_error(folder, error) from error
+
+
+class LogWriter(Log):
+    """A log that grows. One thread appends records, another may commit them.
+
+    `appended` is the position behind the last record and `synced` the one behind the last that is
+    safe on disk. After a write or a sync has failed nobody knows what is on disk: `failed` stays,
+    and nothing is written until the service is started again.
+    """
+
+    def __init__(self, folder: Path, *, segment_bytes: int = 64 << 20) -> None:
+        prepare(folder)
+        _drop_headless(folder)
+        super().__init__(folder)
+        self.failed: OSError | None = None
+        self.cut = 0
+        """Bytes of a torn write that were found at the end, and cut."""
+        self._segment_bytes = segment_bytes
+        self._pending: list[bytes] = []
+        self._unsynced: dict[int, Record] = {}
+        self._turn = threading.Lock()
+        self._output = -1
+        last = self._open_last() if self.segments else None
+        self.sequence = 0 if last is None else last.sequence
+        self.time = 0 if last is None else last.time
+        self.appended = self.synced = self.segments[-1].end if self.segments else 0
+        self.clean = last is not None and last.kind == Kind.END
+
+    def _open_last(self) -> Record | None:
+        """Cuts what is torn; the last record."""
+        segment, last = self.segments[-1], None
+        for record in records_in(segment, torn=True):
+            last = record
+        end = segment.base if last is None else last.end
+        if end < segment.end:
+            data, at = segment.path.read_bytes(), segment.offset(end)
+            if not is_torn(data, at):
+                raise damaged(segment, at)
+            self.cut = segment.end - end
+            os.truncate(segment.path, at)
+            sync(segment.path)
+            segment = self.segments[-1] = segment._replace(size=at)
+        self._output = os.open(segment.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        if last is None and len(self.segments) > 1:
+            *_, last = records_in(self.segments[-2])
+        return last
+
+    # -- appending: one thread ---------------------------------------------------
+
+    def append(self, kind: Kind, payload: bytes, time: int) -> Record:
+        """Puts a record in line; it is not on disk before the next `commit`."""
+        if self.failed is not None:
+            raise _unavailable(self.failed)
+        self.time = time = max(time, self.time)
+        with self._turn:
+            self.sequence += 1
+            first = 0 if self._pending else FIRST
+            data = packed(kind | first, self.sequence, time, payload)
+            record = Record(self.appended, kind, self.sequence, time, payload)
+            self._unsynced[record.position] = record
+            self._pending.append(data)
+            self.appended += len(data)
+        return record
+
+    def at(self, position: int) -> Record:
+        found = self._unsynced.get(position)
+        return super().at(position) if found is None else found
+
+    def forget_synced(self) -> None:
+        """Frees what was kept of records that can be read from disk now."""
+        for position in list(self._unsynced):
+            if position >= self.synced:
+                break
+            del self._unsynced[position]
+
+    @property
+    def waiting(self) -> int:
+        """How many records are not on disk yet."""
+        return len(self._unsynced)
+
+    # -- committing: any one thread ----------------------------------------------
+
+    def commit(self) -> int:
+        """Writes and syncs all records in line; returns how many there were."""
+        if self.failed is not None:
+            raise _unavailable(self.failed)
+        with self._turn:
+            group, self._pending = self._pending, []
+            end, first = self.appended, self.sequence - len(group) + 1
+        if not group:
+            return 0
+        try:
+            if not self.segments or self._size >= self._segment_bytes:
+                self._roll(self.synced, first)
+            _write(self._output, b"".join(group))
+            os.fdatasync(self._output)
+        except OSError as error:
+            self.failed = error
+            raise _unavailable(error) from error
+        self.synced = end
+        return len(group)
+
+    @property
+    def _size(self) -> int:
+        return self.synced - self.segments[-1].base
+
+    def _roll(self, base: int, sequence: int) -> None:
+        """Begins a new segment."""
+        path = self.folder / "log" / segment_name(base)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        file = os.open(path, flags, 0o644)
+        _write(file, head_of(base, sequence, version("pqrlearn")))
+        os.fsync(file)
+        sync(path.parent)
+        if self._output >= 0:
+            os.close(self._output)
+            self.segments[-1] = self.segments[-1]._replace(size=self._size + HEAD.size)
+        self._output = file
+        self.segments.append(Segment(path, base, HEAD.size))
+
+    # -- between commits -----------------------------------------------------------
+
+    def begin_segment(self) -> None:
+        """Closes the last segment, if it has records; nothing may be in line."""
+        if self.segments and self._size > 0:
+            self._roll(self.synced, self.sequence + 1)
+
+    def truncate(self, needed: int) -> list[Path]:
+        """Removes the segments before the one that holds the position `needed`."""
+        removed = []
+        while len(self.segments) > 1 and self.segments[1].base <= needed:
+            segment = self.segments.pop(0)
+            file = self._files.pop(segment.base, None)
+            if file is not None:
+                os.close(file)
+            segment.path.unlink()
+            removed.append(segment.path)
+        return removed
+
+    def close(self) -> None:
+        self.close_files()
+        if self._output >= 0:
+            os.close(self._output)
+            self._output = -1
+
+
+def erase(log: LogWriter, name: str) -> int:
+    """Overwrites the records of an id in all segments but the last; how many there were.
+
+    Records keep their length and sequence, so that positions stay what they are. Open files still
+    have the old ones: `close_files` comes next.
+    """
+    erased = 0
+    for segment in log.segments[:-1]:
+        found = [record for record in records_in(segment) if id_in(record) == name]
+        if not found:
+            continue
+        data = bytearray(segment.path.read_bytes())
+        for record in found:
+            at = segment.offset(record.position)
+            first = data[at + 8] & FIRST
+            blank = packed(Kind.ERASED | first, record.sequence, record.time, _blank(record))
+            data[at : at + len(blank)] = blank
+        with atomic_path(segment.path) as temporary:
+            temporary.write_bytes(data)
+        erased += len(found)
+    return erased
+
+
+def _blank(record: Record) -> bytes:
+    return bytes(len(record.payload))
+
+
+def _write(file: int, data: bytes) -> None:
+    view: Any = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def _unavailable(error: OSError) -> Unavailable:
+    return Unavailable(
+        f"the log cannot be written ({error.strerror or error}): nothing is accepted until the "
+        "service is started again"
+    )
+
+
+def _drop_headless(folder: Path) -> None:
+    """Removes a last segment whose head was never finished: it has no records."""
+    paths = sorted((folder / "log").glob("*.log"))
+    if not paths or paths[-1].stat().st_size > HEAD.size:
+        return
+    try:
+        head_in(paths[-1], paths[-1].read_bytes())
+    except Corrupt:
+        paths[-1].unlink()
+        sync(paths[-1].parent)

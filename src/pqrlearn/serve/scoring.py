@@ -1,0 +1,44 @@
+"""The margin of one row that came from outside, within the limits of a service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pqrlearn.errors import RowError
+from pqrlearn.learners import Learner
+from pqrlearn.serve.errors import Refused
+from pqrlearn.serve.settings import Settings
+
+
+def score(model: Learner, features: dict[str, Any], settings: Settings) -> tuple[float, float]:
+    """Margin and prediction."""
+    margin = margin_of(model, features, settings)
+    return margin, linked(model, margin)
+
+
+def margin_of(model: Learner, features: dict[str, Any], settings: Settings) -> float:
+    """Refused if the row is too large, or none that the model can take."""
+    check_size(model, features, settings)
+    try:
+        return model.margin_one(features)
+    except (RowError, TypeError) as error:
+        raise Refused(str(error)) from None
+
+
+def check_size(model: Learner, features: dict[str, Any], settings: Settings) -> None:
+    size = len(features)
+    if list in map(type, features.values()):
+        size += sum(len(value) - 1 for value in features.values() if type(value) is list)
+    if size > settings.max_features:
+        raise Refused(f"a row of {size:,} features; at most {settings.max_features:,}")
+    pairs = size * (size - 1) // 2
+    if pairs > settings.max_pairs and "pair" in model.blocks:
+        most = settings.max_pairs
+        raise Refused(f"a row of {size:,} features has {pairs:,} pairs; at most {most:,}")
+
+
+def linked(model: Learner, margin: float) -> float:
+    """The prediction of a margin."""
+    return float(model._linked(np.array([margin]))[0])

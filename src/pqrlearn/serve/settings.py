@@ -1,0 +1,49 @@
+"""What can be chosen about a service, validated once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pqrlearn.errors import HyperError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Times are in seconds. Limits are generous: they bound memory, not use."""
+
+    label_window: float | None = None
+    """How long a row waits for its label; None: until it has one."""
+    unlabelled: Literal["negative", "forget"] = "negative"
+    """What becomes of a row whose window has passed."""
+    late: Literal["learn", "refuse"] = "refuse"
+    """What a label does that comes after its row was learned as a negative."""
+    keep_log: bool = False
+    segment_bytes: int = 64_000_000
+    snapshot_records: int = 1_000_000
+    """How many records are learned between two snapshots."""
+    max_waiting: int = 10_000_000
+    max_finished: int = 1_000_000
+    max_pending: int = 100_000
+    """Records that are not on disk yet."""
+    max_features: int = 10_000
+    """Of a row."""
+    max_pairs: int = 1_000_000
+    """Of a row, where the model has pairs."""
+    max_rows: int = 10_000
+    """Of a batch."""
+    max_body: int = 64_000_000
+    """Bytes of a request."""
+
+    def __post_init__(self) -> None:
+        if self.label_window is not None and not 0 < self.label_window < 1e9:
+            raise HyperError(f"label_window={self.label_window!r} must be positive seconds")
+        for name, words in (("unlabelled", ("negative", "forget")), ("late", ("learn", "refuse"))):
+            if getattr(self, name) not in words:
+                raise HyperError(f"{name}={getattr(self, name)!r} must be {' or '.join(words)}")
+        for name in (
+            *("segment_bytes", "snapshot_records", "max_waiting", "max_finished", "max_pending"),
+            *("max_features", "max_pairs", "max_rows", "max_body"),
+        ):
+            if getattr(self, name) < 1:
+                raise HyperError(f"{name}={getattr(self, name)!r} must be at least 1")

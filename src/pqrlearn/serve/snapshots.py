@@ -1,0 +1,131 @@
+"""Snapshots: a model with its position in the log, and the ids at that position.
+
+A snapshot is a folder, written beside and renamed. Its model is an ordinary model file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pqrlearn.errors import Corrupt
+from pqrlearn.files import sync, write_error
+from pqrlearn.learners import Learner, load
+from pqrlearn.logfile import crc32c
+from pqrlearn.serve.ids import Ids
+
+KEPT: Final = 2
+"""How many snapshots are kept: the last one, and the one before in case that it is damaged."""
+
+
+@dataclass(frozen=True)
+class About:
+    """Where in the log a snapshot is. Recovery from it reads the log from `oldest` on."""
+
+    position: int
+    sequence: int
+    time: int
+    oldest: int
+    """No row before this position waits for a label."""
+    refused: int
+    """How many rows the model could not learn so far."""
+    swaps: list[tuple[int, str]]
+    """Where in the log models were swapped in, and the names of their files; the last is in use."""
+    ids_checksum: int = 0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    about: About
+    model: Learner
+    reference: Learner | None
+    ids: Ids
+
+
+def saved(folder: Path) -> list[Path]:
+    """All whole snapshots, the oldest first."""
+    return sorted(path for path in (folder / "snapshots").iterdir() if path.name.isdigit())
+
+
+def save(folder: Path, about: About, model: Learner, reference: Learner | None, ids: Any) -> Path:
+    """Writes a snapshot; `ids` are frozen ones."""
+    target = folder / "snapshots" / f"{about.position:020}"
+    temporary = target.with_name(f".{target.name}.part")
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        model.save(temporary / "model.pqr")
+        if reference is not None:
+            reference.save(temporary / "reference.pqr")
+        data = Ids.to_bytes(ids)
+        _write(temporary / "ids", data)
+        text = json.dumps(asdict(about) | {"ids_checksum": crc32c(data)})
+        _write(temporary / "about.json", text.encode())
+        sync(temporary)
+        if target.exists():  # of the same position, so of the same content
+            shutil.rmtree(temporary)
+            return target
+        os.rename(temporary, target)
+        sync(target.parent)
+    except OSError as error:
+        raise write_error(target, error) from error
+    return target
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    sync(path)
+
+
+def about(path: Path) -> About:
+    try:
+        given = json.loads((path / "about.json").read_bytes())
+        given["swaps"] = [(position, name) for position, name in given["swaps"]]
+        return About(**given)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise _corrupt(path, str(error)) from None
+
+
+def restore(path: Path, most_finished: int) -> Snapshot:
+    found = about(path)
+    try:
+        data = (path / "ids").read_bytes()
+        reference = path / "reference.pqr"
+        if crc32c(data) != found.ids_checksum:
+            raise ValueError("the ids do not match their checksum")
+        ids = Ids.from_bytes(data, most_finished)
+        beside = load(reference) if reference.exists() else None
+        return Snapshot(found, load(path / "model.pqr"), beside, ids)
+    except (OSError, ValueError) as error:
+        raise _corrupt(path, str(error)) from None
+
+
+def _corrupt(path: Path, why: str) -> Corrupt:
+    return Corrupt(f"{path}: a damaged snapshot ({why}); remove it to start from the one before")
+
+
+def prune(folder: Path) -> tuple[int, int]:
+    """Removes snapshots that are not needed.
+
+    Returns the positions from which records are replayed, and from which rows are read.
+    """
+    kept = saved(folder)
+    for path in kept[:-KEPT]:
+        remove(path)
+    for path in (folder / "snapshots").glob(".*.part"):
+        shutil.rmtree(path, ignore_errors=True)
+    found = [about(path) for path in kept[-KEPT:]]
+    replayed = min((one.position for one in found), default=0)
+    return replayed, min([replayed, *(one.oldest for one in found)])
+
+
+def remove(path: Path) -> None:
+    """Renamed first: half a snapshot must not look like one."""
+    gone = path.with_name(f".{path.name}.part")
+    shutil.rmtree(gone, ignore_errors=True)
+    path.rename(gone)
+    shutil.rmtree(gone)

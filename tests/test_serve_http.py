@@ -1,0 +1,523 @@
+"""The service over HTTP: the real command, asked by a real client."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+
+import pqrlearn
+from command import failure
+from pqrlearn import LR, Column, Schema
+from serving import Running, label, lr_file, replay, row
+
+A = {"site": "news", "price": 0.5}
+TOKENS = {"predict": "p" * 20, "learn": "l" * 20, "admin": "a" * 20}
+ARROW = {"content-type": "application/vnd.apache.arrow.stream"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("serve")
+    limits = ("--max-rows", 500, "--max-body", 300_000, "--max-features", 50, "--keep-log")
+    with Running(folder / "log", "-m", lr_file(folder / "lr.pqr"), *limits) as running:
+        yield running
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Running]:
+    (tmp_path / "tokens.toml").write_text("".join(f'{k} = "{v}"\n' for k, v in TOKENS.items()))
+    options = ("--tokens", tmp_path / "tokens.toml", "--host-name", "clicks.example")
+    with Running(tmp_path / "log", *options) as running:
+        yield running
+
+
+# Endpoints.
+
+
+def test_a_row_is_predicted_and_learned(server: Running) -> None:
+    found = server.ok("/v1/predict", {"features": A})
+    assert found.keys() == {"id", "prediction", "margin"}
+    assert server.ok("/v1/learn", {"id": found["id"], "label": 1}) == {"learned": True}
+    assert server.ok("/v1/learn", {"id": found["id"], "label": 1}) == {"learned": False}
+    conflict = server.post("/v1/learn", {"id": found["id"], "label": 0})
+    assert conflict.status_code == 409
+    assert "has the label 1, not 0" in conflict.json()["error"]
+
+
+def test_an_unknown_id_is_404(server: Running) -> None:
+    found = server.post("/v1/learn", {"id": "nobody", "label": 1})
+    assert (found.status_code, found.json()["error"]) == (404, "no row is known by the id 'nobody'")
+
+
+def test_the_same_request_again_gets_the_same_answer(server: Running) -> None:
+    first = server.ok("/v1/predict", {"id": "again", "features": A})
+    assert server.ok("/v1/predict", {"id": "again", "features": A}) == first
+    assert server.post("/v1/predict", {"id": "again", "features": {}}).status_code == 409
+
+
+def test_a_score_is_not_remembered(server: Running) -> None:
+    before = server.get("/v1/status")["log"]["sequence"]
+    assert server.ok("/v1/score", {"features": A}).keys() == {"prediction", "margin"}
+    assert server.get("/v1/status")["log"]["sequence"] == before
+
+
+def test_batches_answer_each_row(server: Running) -> None:
+    rows: list[Any] = [{"id": f"b{n}", "features": {"site": str(n % 3)}} for n in range(100)]
+    rows[7]["features"] = {"site": {"nested": 1}}
+    found = server.post("/v1/predict:batch", {"rows": rows})
+    assert found.status_code == 422  # a row of another shape is a request of another shape
+    rows[7]["features"] = {"price": [1, 2]}
+    answers = server.ok("/v1/predict:batch", {"rows": rows})["rows"]
+    assert len(answers) == 100
+    assert answers[7]["status"] == 422
+    assert "not a number" in answers[7]["error"]
+    assert answers[8]["id"] == "b8"
+    labels = [{"id": f"b{n}", "label": n % 2} for n in range(100)]
+    answers = server.ok("/v1/learn:batch", {"rows": labels})["rows"]
+    assert [one.get("learned") for one in answers] == [True] * 7 + [None] + [True] * 92
+    assert answers[7]["status"] == 404
+    again = server.ok("/v1/learn:batch", {"rows": labels})["rows"]
+    assert [one.get("learned") for one in again] == [False] * 7 + [None] + [False] * 92
+    scored = server.ok("/v1/score:batch", {"rows": [{"features": A}] * 2})["rows"]
+    assert scored[0] == scored[1] == server.ok("/v1/score", {"features": A})
+
+
+def stream(table: pa.Table, **options: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, **options) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def test_batches_may_be_arrow_streams(server: Running) -> None:
+    table = pa.table(
+        {
+            "id": ["x1", "x2", "x3"],
+            "site": pa.array(["news", "shop", None]).dictionary_encode(),
+            "price": [0.5, None, 2.0],
+        }
+    )
+    asked = server.client.post("/v1/predict:batch", content=stream(table), headers=ARROW)
+    assert asked.status_code == 200, asked.text
+    found = pa.ipc.open_stream(asked.content).read_all()
+    assert found["id"].to_pylist() == ["x1", "x2", "x3"]
+    alone = server.ok("/v1/score", {"features": {"site": "news", "price": 0.5}})
+    assert found["margin"][0].as_py() == alone["margin"]
+    labels = pa.table({"id": ["x1", "x2", "nobody"], "label": [1, 0, 1]})
+    asked = server.client.post("/v1/learn:batch", content=stream(labels), headers=ARROW)
+    found = pa.ipc.open_stream(asked.content).read_all()
+    assert found["learned"].to_pylist() == [True, True, None]
+    assert found["error"].to_pylist() == [None, None, "no row is known by the id 'nobody'"]
+
+
+def test_hostile_arrow_streams_are_refused(server: Running) -> None:
+    long = pa.DictionaryArray.from_arrays(pa.array([0] * 400, pa.int8()), ["x" * 10_000])
+    zeros = pa.table({"a": pa.nulls(501, pa.string())})
+    zipped = stream(
+        pa.table({"a": ["x" * 1000] * 400}), options=pa.ipc.IpcWriteOptions(compression="zstd")
+    )
+    for body, status, message in (
+        (b"", 400, "not an Arrow stream"),
+        (b"\xff" * 100, 400, "not an Arrow stream"),
+        (stream(pa.table({"a": [1]}))[:-20], 400, "not an Arrow stream"),
+        (stream(pa.table({"a": long})), 422, "more than 300,000 bytes"),
+        (stream(zeros), 422, "more than 500 rows"),
+        (zipped, 422, "compressed"),
+        (stream(pa.table({"a": [{"b": 1}]})), 422, "not accepted"),
+    ):
+        found = server.client.post("/v1/score:batch", content=body, headers=ARROW)
+        assert found.status_code == status, found.text
+        assert message in found.json()["error"]
+
+
+def test_a_row_is_explained(server: Running) -> None:
+    found = server.ok("/v1/explain", {"features": A})
+    assert sum(term["contribution"] for term in found["terms"]) == pytest.approx(found["margin"])
+    assert found["margin"] == server.ok("/v1/score", {"features": A})["margin"]
+    assert server.post("/v1/explain", {"features": {"a": [1]}}).status_code == 422
+
+
+def test_the_model_says_what_it_is(server: Running) -> None:
+    server.ok("/v1/learn", {"id": "model", "label": 1, "features": {"site": "findme"}})
+    found = server.get("/v1/model")
+    assert (found["kind"], found["loss"]) == ("lr", "logistic")
+    assert found["rows"] > 0
+    weights = server.get("/v1/weights?search=findme&top=5")
+    assert [one["names"] for one in weights["linear"]] == [["site=findme"]]
+    assert server.client.get("/v1/weights?top=x").status_code == 422
+
+
+def test_the_status_has_what_the_page_needs(server: Running) -> None:
+    found = server.get("/v1/status")
+    assert {
+        "rates",
+        "ids",
+        "figures",
+        "log",
+        "disk",
+        "snapshot",
+        "readers",
+        "model",
+    } <= found.keys()
+    assert {"model", "constant", "reference", "calibration", "history"} <= found["figures"].keys()
+    assert found["log"]["failed"] is None
+    assert found["ready"]
+
+
+def test_prometheus_can_read_the_figures(server: Running) -> None:
+    text = server.client.get("/metrics").text
+    samples = [line for line in text.splitlines() if not line.startswith("#")]
+    for line in samples:
+        name, value = line.rsplit(" ", 1)
+        assert name.startswith("pqr_")
+        float(value)
+    assert any(line.startswith("pqr_rows_total ") for line in samples)
+    assert 'pqr_requests_total{path="/v1/predict",status="200"}' in text
+
+
+def test_health_and_the_page_are_there(server: Running) -> None:
+    assert server.client.get("/healthz").text == "ok\n"
+    assert server.client.get("/readyz").text == "ready\n"
+    page = server.client.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert server.client.get("/page/..%2fadmin.py").status_code == 404
+    assert server.client.get("/page/nothing.html").status_code == 404
+    assert server.client.get("/nothing").json()["status"] == 404
+
+
+# Limits.
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        (b"", 400, "not JSON"),
+        (b"{", 400, "not JSON"),
+        (b"\xff\xfe", 400, "not JSON"),
+        (b'{"features":' * 20_000, 422, "Expected"),
+        (b"[]", 422, "Expected `object`"),
+        (b"{}", 422, "missing required field `features`"),
+        (b'{"features": 1}', 422, "Expected `object`"),
+        (b'{"features": {"a": {}}}', 422, "$.features"),
+        (b'{"features": {}, "lable": 1}', 422, "unknown field `lable`"),
+        (b'{"features": {"a": 1e999}}', 422, "out of range"),
+        (b'{"features": {"a": ' + b"9" * 5000 + b"}}", 422, ""),
+        (b'{"features": {"a": "\\ud800"}}', 400, "not JSON"),
+        (b'{"features": {}, "id": ""}', 422, "length >= 1"),
+        (b'{"features": {}, "id": "a\\nb"}', 422, "printable"),
+    ],
+)
+def test_a_bad_body_is_refused_and_says_why(
+    server: Running, body: bytes, status: int, message: str
+) -> None:
+    found = server.client.post("/v1/predict", content=body)
+    assert found.status_code == status, found.text
+    assert message in found.json()["error"]
+    assert "Traceback" not in found.text
+
+
+def test_sizes_are_limited(server: Running) -> None:
+    features = {str(n): 1 for n in range(51)}
+    assert "51 features; at most 50" in server.post("/v1/score", {"features": features}).text
+    rows = {"rows": [{"features": {}}] * 501}
+    assert "at most 500" in server.post("/v1/score:batch", rows).text
+    large = server.client.post("/v1/score", content=b" " * 300_001)
+    assert (large.status_code, large.json()["error"]) == (413, "a body of more than 300,000 bytes")
+
+
+def test_a_body_without_a_length_is_counted(server: Running) -> None:
+    def endless() -> Iterator[bytes]:
+        for _ in range(1000):
+            yield b" " * 10_000
+
+    with suppress(httpx.WriteError, httpx.ReadError):  # it may hang up before all was sent
+        assert server.client.post("/v1/score", content=endless()).status_code == 413
+    assert server.client.get("/healthz").status_code == 200
+
+
+def test_encodings_are_refused(server: Running) -> None:
+    found = server.client.post("/v1/score", content=b"x", headers={"content-encoding": "gzip"})
+    assert found.status_code == 415
+
+
+def test_other_methods_are_refused(server: Running) -> None:
+    assert server.client.get("/v1/predict").status_code == 405
+    assert server.client.put("/v1/model").status_code == 405
+
+
+def raw(url: str, data: bytes) -> bytes:
+    with socket.create_connection((httpx.URL(url).host, httpx.URL(url).port or 0)) as connection:
+        connection.settimeout(60)
+        connection.sendall(data)
+        found = b""
+        with suppress(ConnectionResetError):
+            while part := connection.recv(65536):
+                found += part
+        return found
+
+
+def test_an_endless_head_is_cut_off(server: Running) -> None:
+    head = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
+    assert not raw(server.url, head + b"a: b\r\n" * 20_000)
+    assert server.client.get("/healthz").status_code == 200
+
+
+# Safety.
+
+
+def bearer(role: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {TOKENS[role]}"}
+
+
+def test_each_token_is_for_its_own_endpoints(guarded: Running) -> None:
+    predict, learn = {"features": A, "id": "a"}, {"id": "a", "label": 1}
+    for path, body, good in (
+        ("/v1/predict", predict, ("predict", "admin")),
+        ("/v1/score", {"features": A}, ("predict", "admin")),
+        ("/v1/explain", {"features": A}, ("predict", "admin")),
+        ("/v1/learn", learn, ("learn", "admin")),
+        ("/v1/snapshot", {}, ("admin",)),
+    ):
+        assert guarded.post(path, body).status_code == 401
+        for role in TOKENS:
+            status = guarded.post(path, body, headers=bearer(role)).status_code
+            assert status == (200 if role in good else 401), (path, role)
+    for path in ("/v1/model", "/v1/status", "/metrics"):
+        assert guarded.client.get(path).status_code == 401
+        assert guarded.client.get(path, headers=bearer("learn")).status_code == 200
+    for path in ("/healthz", "/readyz", "/", "/openapi.json"):
+        assert guarded.client.get(path).status_code == 200
+    wrong = {"authorization": "Bearer nonsense"}
+    assert guarded.post("/v1/predict", predict, headers=wrong).status_code == 401
+
+
+def test_a_host_must_be_a_name_of_the_service(guarded: Running) -> None:
+    port = httpx.URL(guarded.url).port
+    for host, status in (
+        (f"localhost:{port}", 200),
+        (f"127.0.0.1:{port}", 200),
+        (f"[::1]:{port}", 200),
+        ("clicks.example", 200),
+        ("Clicks.Example:443", 200),
+        ("evil.example", 421),
+        (f"127.0.0.1.evil.example:{port}", 421),
+        ("", 421),
+    ):
+        found = guarded.client.get("/healthz", headers={"host": host})
+        assert found.status_code == status, host
+
+
+def test_pages_of_other_sites_are_refused(server: Running) -> None:
+    own = server.url
+    for origin, status in ((own, 200), ("https://evil.example", 403), ("null", 403)):
+        asked = server.post("/v1/score", {"features": A}, headers={"origin": origin})
+        assert asked.status_code == status, origin
+        assert server.client.get("/healthz", headers={"origin": origin}).status_code == status
+
+
+def test_it_does_not_listen_to_others_without_a_token(tmp_path: Path) -> None:
+    said = failure(2, "serve", tmp_path / "log", "--host", "0.0.0.0", "--port", 0)
+    assert "give it --tokens FILE" in said
+    assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no tokens"),
+        ('root = "0123456789abcdef"', "'root' is no role"),
+        ('admin = "short"', "must have 16"),
+        ("admin", "not TOML"),
+    ],
+)
+def test_bad_files_of_tokens_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "tokens").write_text(text)
+    said = failure(3, "serve", tmp_path / "log", "--tokens", tmp_path / "tokens")
+    assert message in said
+
+
+def test_the_access_log_has_no_payloads(tmp_path: Path) -> None:
+    with Running(tmp_path / "log", "--access-log") as running:
+        running.ok("/v1/predict", {"id": "secret-id", "features": {"name": "secret-name"}})
+        running.client.delete("/v1/rows/secret-id?why=secret-query")
+        running.client.get("/secret-path")
+        said = running.stop()
+    assert "POST /v1/predict 200" in said
+    assert "DELETE /v1/rows/{id} 200" in said
+    assert "secret" not in said
+
+
+# Starting, stopping, recovering.
+
+
+def test_sigterm_leaves_a_snapshot_and_exits_with_0(tmp_path: Path) -> None:
+    folder, random = tmp_path / "log", Random(1)
+    with Running(folder) as running:
+        for n in range(50):
+            features = row(random)
+            running.ok("/v1/predict", {"id": str(n), "features": features})
+            running.ok("/v1/learn", {"id": str(n), "label": label(features, random)})
+        assert running.get("/v1/model")["rows"] == 50
+        running.stop()
+    (saved,) = (folder / "snapshots").iterdir()
+    assert pqrlearn.load(saved / "model.pqr").to_bytes() == replay(folder)
+    with Running(folder) as running:
+        found = running.get("/v1/status")
+        assert found["log"]["replayed_records"] <= 1  # that it was the end
+        assert found["model"]["rows"] == 50
+
+
+def test_after_kill_everything_acknowledged_is_there(tmp_path: Path) -> None:
+    folder, random = tmp_path / "log", Random(2)
+    with Running(folder, "--keep-log") as running:
+        for n in range(50):
+            features = row(random)
+            running.ok("/v1/predict", {"id": str(n), "features": features})
+            if n % 2:
+                running.ok("/v1/learn", {"id": str(n), "label": label(features, random)})
+        running.kill()
+    with Running(folder, "--keep-log") as running:
+        found = running.get("/v1/status")
+        assert (found["model"]["rows"], found["ids"]["waiting"]) == (25, 25)
+        running.ok("/v1/snapshot", {})
+        for n in range(0, 50, 2):
+            assert running.ok("/v1/learn", {"id": str(n), "label": 1.0})["learned"]
+        running.stop()
+    saved = sorted((folder / "snapshots").iterdir())[-1]
+    assert pqrlearn.load(saved / "model.pqr").to_bytes() == replay(folder)
+
+
+def test_a_model_is_swapped_while_it_serves(tmp_path: Path) -> None:
+    other = LR(alpha=0.5)
+    other.learn_many([A] * 20, [1] * 20)
+    with Running(tmp_path / "log") as running:
+        running.ok("/v1/predict", {"id": "a", "features": A})
+        asked = running.client.post("/v1/model", content=other.to_bytes())
+        assert asked.json()["swapped"]
+        assert not running.client.post("/v1/model", content=other.to_bytes()).json()["swapped"]
+        assert running.ok("/v1/score", {"features": A})["margin"] == other.margin_one(A)
+        assert running.get("/v1/model")["kind"] == "lr"
+        assert running.ok("/v1/learn", {"id": "a", "label": 1})["learned"]
+        assert running.client.post("/v1/model", content=b"nonsense").status_code == 422
+        running.kill()
+    with Running(tmp_path / "log") as running:
+        assert running.get("/v1/model")["rows"] == 21
+
+
+def test_an_id_is_erased(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    with Running(folder) as running:
+        running.ok("/v1/predict", {"id": "alice", "features": {"site": "very-secret"}})
+        running.ok("/v1/predict", {"id": "bob", "features": A})
+        assert running.client.delete("/v1/rows/alice").json() == {"erased": 2}
+        assert running.client.delete("/v1/rows/alice").status_code == 404
+        assert running.post("/v1/learn", {"id": "alice", "label": 1}).status_code == 404
+        assert running.ok("/v1/learn", {"id": "bob", "label": 1})["learned"]
+        running.kill()
+    assert b"very-secret" not in b"".join(path.read_bytes() for path in folder.glob("log/*"))
+    with Running(folder) as running:
+        assert running.get("/v1/model")["rows"] == 1
+
+
+def test_windows_pass_while_nobody_asks(tmp_path: Path) -> None:
+    with Running(tmp_path / "log", "--label-window", "0.2s") as running:
+        running.ok("/v1/predict", {"id": "a", "features": A})
+        while running.get("/v1/status")["figures"]["timeouts"] == 0:
+            time.sleep(0.05)
+        assert running.post("/v1/learn", {"id": "a", "label": 1}).status_code == 410
+        assert running.get("/v1/model")["rows"] == 1
+
+
+def test_a_schema_says_what_fields_are(tmp_path: Path) -> None:
+    schema = Schema((Column("site", "category"), Column("hour", "number")))
+    schema.write(tmp_path / "schema.toml")
+    with Running(tmp_path / "log", "--schema", tmp_path / "schema.toml") as running:
+        found = running.post("/v1/predict", {"features": {"color": "red"}})
+        assert (found.status_code, found.json()["error"]) == (
+            422,
+            "field 'color' is not in the schema",
+        )
+        running.ok("/v1/learn", {"id": "a", "label": 1, "features": {"site": 7, "hour": "9"}})
+        running.ok("/v1/predict", {"features": {"site": 7}})
+        assert running.get("/v1/model")["features"] == 2
+
+
+def test_a_second_server_is_refused(tmp_path: Path) -> None:
+    with Running(tmp_path / "log"):
+        assert "in use by another" in failure(1, "serve", tmp_path / "log", "--port", 0)
+
+
+def test_damage_is_exit_4_with_its_place(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    with Running(folder) as running:
+        for _ in range(3):
+            running.ok("/v1/predict", {"features": A})
+        running.kill()
+    (path,) = (folder / "log").iterdir()
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    assert "damaged at byte 64" in failure(4, "serve", folder, "--port", 0)
+
+
+def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = failure(1, "serve", tmp_path / "log", "--quiet", "--port", port)
+    assert said == f"127.0.0.1:{port}: cannot listen there: Address already in use"
+
+
+def test_the_document_names_every_endpoint(server: Running) -> None:
+    found = server.get("/openapi.json")
+    assert {"/v1/predict", "/v1/predict:batch", "/v1/learn:batch", "/metrics"} <= found[
+        "paths"
+    ].keys()
+    text = json.dumps(found)
+    for name in set(text.split("#/components/schemas/")[1:]):
+        assert name.partition('"')[0] in found["components"]["schemas"]
+
+
+# What is missing.
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("uvicorn", ("serve", "log")),
+        ("google_crc32c", ("serve", "log")),
+        ("google_crc32c", ("log", ".")),
+        ("msgspec", ("serve", "log")),
+    ],
+)
+def test_a_missing_extra_is_named(tmp_path: Path, module: str, arguments: tuple[str, ...]) -> None:
+    script = (
+        "import sys; sys.modules[sys.argv.pop(1)] = None; from pqrlearn.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, module, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith('need an extra: pip install "pqrlearn[serve]"\n'), done.stderr
+
+
+def test_the_client_names_the_missing_extra() -> None:
+    script = "import sys; sys.modules['httpx'] = None; from pqrlearn import Client"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert 'pip install "pqrlearn[serve]"' in done.stderr
