@@ -169,41 +169,6 @@ def effect_scale(model: Learner, block: str) -> float | None:
     return typical_scale(model) if block in _INTERACTIONS else 1.0
 
 
-class Strong(NamedTuple):
-    """A weight among the largest of its block."""
-
-    names: list[str]
-    weight: float
-    effect: float | None
-    """On the margin of a typical row, where that is known."""
-    support: int | None
-    """In how many rows its feature was seen, where that is known."""
-
-
-def strongest(learner: Learner, block: str, top: int) -> list[Strong]:
-    """The largest weights of a block, the largest first.
-
-    >>> from pqrlearn import LR
-    >>> model = LR()
-    >>> _ = model.learn_one({"site": "news"}, 1)
-    >>> [one.names for one in strongest(model, "linear", 10)]
-    [['site=news']]
-    """
-    features, weights = learner._strengths(block)
-    order = np.argsort(-np.abs(weights), kind="stable")[:top]
-    order = order[weights[order] != 0]
-    scale = effect_scale(learner, block)
-    single = features.ndim == 1
-    counts = counts_of(learner._seen(), features[order] if single else features[order, 0])
-    found = []
-    for at, count in zip(order.tolist(), counts.tolist(), strict=True):
-        weight = float(weights[at])
-        names = [learner.name_of(feature) for feature in np.atleast_1d(features[at]).tolist()]
-        effect = None if scale is None else weight * scale
-        found.append(Strong(names, weight, effect, count if single and count >= 0 else None))
-    return found
-
-
 def worth_of_interactions(model: Auto) -> str:
     """A sentence on what pairs are worth here, by the losses of the experts with and without.
 
