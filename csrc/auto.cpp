@@ -212,7 +212,7 @@ PQR_ALWAYS_INLINE inline void Auto::weigh(Work& work) const {
   margin += joined(Quad{}, half<0>(pair_margin) + half<1>(pair_margin));
   variance += joined(Quad{}, half<0>(pair_variance) + half<1>(pair_variance));
   const double clicks = bias.z[0], seen = bias.info[0];
-  const double ridge = settings_.loss == Loss::squared ? 1e-6 : 0.25;
+  const double ridge = settings_.loss == Loss::squared ? 1e-6 : 0.25;  // 1/4: the largest p (1 - p)
   const auto four = [&](std::size_t k, Quad m, Quad V) PQR_ALWAYS_INLINE {
     const Four ridges = {ridge, ridge, ridge, double{ftrl_ridge}};
     const Four v = 1.0 / (ridges + read_as<Four>(bias.info.data() + k));

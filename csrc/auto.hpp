@@ -37,10 +37,10 @@ struct AutoSettings {
 // sum of low ones are refreshed, when the number of rows has reached the next power of two.
 struct Rise {
   static constexpr std::uint32_t low = 0xFFFFFFFFu;
-  static constexpr std::uint32_t enough = 3;
-  static constexpr std::size_t budget = 65536;
-  static constexpr std::size_t most = 65535;  // ranks: two of them make a key of 32 bits
-  static constexpr std::uint64_t every = 64;
+  static constexpr std::uint32_t enough = 3;    // rows
+  static constexpr std::size_t budget = 65536;  // pairs
+  static constexpr std::size_t most = 65535;    // ranks: two of them make a key of 32 bits
+  static constexpr std::uint64_t every = 64;    // rows: planning again then costs little
 
   std::vector<std::uint32_t> high;     // features by rank
   std::vector<std::uint32_t> waiting;  // features that are to rise

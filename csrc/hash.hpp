@@ -66,7 +66,7 @@ class HashTable {
   }
 
  private:
-  static constexpr std::uint32_t width = 5;
+  static constexpr std::uint32_t width = 5;  // keys: with slots of 8 bytes and `used`, 64 bytes
 
   struct Bucket {
     std::uint32_t keys[width];

@@ -151,7 +151,7 @@ void weigh_all(bool avx2, Rule rule, const Slot<float>* slots, std::size_t size,
 // How many of many slots have a weight that is not zero.
 template <class Rule>
 std::size_t count_nonzeros(bool avx2, Rule rule, const Slot<float>* slots, std::size_t size) {
-  float weights[256];
+  float weights[256];  // a kilobyte, which stays in L1
   std::size_t zeros = 0;
   for (std::size_t done = 0; done < size; done += std::size(weights)) {
     const std::size_t some = std::min(size - done, std::size(weights));

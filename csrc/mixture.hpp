@@ -115,11 +115,13 @@ struct Bayes {
 //   is below 0.9, so that old rows are forgotten slowly
 struct Stacker {
   static constexpr std::size_t inputs = experts + 1, size = forecasters;  // filled up with zeros
+  static constexpr double first_variance = 0.1, most_variance = 0.9;      // the trace of nine
+  static constexpr double forgetting = 1e-4;  // of P, a row: it doubles in 7,000
   std::array<double, size> a{};
   std::array<double, inputs * size> P{};  // symmetric; a row has `size` columns
 
   explicit Stacker(std::size_t used) {
-    for (std::size_t i = 0; i < used; ++i) P[i * size + i] = 0.1;
+    for (std::size_t i = 0; i < used; ++i) P[i * size + i] = first_variance;
   }
 
   // Pf goes to `gain`, which was zero; returns V.
@@ -134,7 +136,7 @@ struct Stacker {
     for (std::size_t i = 0; i < inputs; ++i) {
       trace += P[i * size + i] - shrink * (gain[i] * gain[i]);
     }
-    const double growth = trace < 0.9 ? 1.0 + 1e-4 : 1.0;
+    const double growth = trace < most_variance ? 1.0 + forgetting : 1.0;
     for (std::size_t k = 0; k < size; k += 4) {
       const Four g = read_as<Four>(gain + k);
       write(a.data() + k, read_as<Four>(a.data() + k) - slope * g);

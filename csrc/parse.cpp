@@ -201,7 +201,7 @@ Parsed parse_libsvm(const char* text, std::size_t size, bool last, Loss loss, bo
                     std::int64_t first_line, RowBuffer& rows, std::vector<BadRow>& bad) {
   const char* const limit = text + size;
   LineReader reader(limit, loss);
-  if (rows.rows() == 0) rows.reserve(size / 64, size / 6);
+  if (rows.rows() == 0) rows.reserve(size / 64, size / 6);  // bytes of a short row, and of "421:1 "
   std::int64_t line = first_line;
   const char* begin = text;
   while (begin != limit) {

@@ -22,7 +22,7 @@ namespace pqr {
 // T{} is all zeros.
 template <class T>
 class Table {
-  static constexpr std::uint32_t chunk_keys = 4096;
+  static constexpr std::uint32_t chunk_keys = 4096;  // eight groups of packed ones
 
  public:
   // Few enough that scattered keys do not cost much more than packed ones would: 32 MB at most,

@@ -101,7 +101,7 @@ def test_signals_are_handled_while_many_rows_are_predicted_or_learned() -> None:
 
 def test_signals_are_handled_while_rows_are_made_and_counted() -> None:
     random = np.random.default_rng(1)
-    size, length = 1500, 2000
+    size, length = 3000, 2000
     indices = random.integers(0, 2**32, size * length)
     columns = np.arange(0, len(indices) + 1, length), indices, np.ones(len(indices))
     with counted_signals() as handled:

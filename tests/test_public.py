@@ -8,8 +8,10 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import click
+import numpy as np
 import pytest
 
 import pqrlearn
@@ -185,3 +187,30 @@ def test_a_default_that_is_named_is_the_default() -> None:
     for name, value in {"alpha": hyper.Ftrl.alpha, "beta": hyper.Ftrl.beta}.items():
         assert f"Default: {value}." in str(described[name])
     assert f"Default: {hyper.INTERACTION_SCALE}." in str(described["interaction_scale"])
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda names: names.name("x"), "a feature must be a whole number from .*, not 'x'"),
+        (lambda names: names.name(-1), "a feature must be a whole number from .*, not -1"),
+        (lambda names: names.name(2**32), "a feature must be a whole number from .*, not 429496"),
+        (lambda names: names.name(1.5), r"a feature must be a whole number from .*, not 1\.5"),
+        (lambda names: names.find(3), "a name must be a str, not 3"),
+        (lambda names: names.add(3, 4), "a name must be a str, not 4"),
+    ],
+)
+def test_names_say_what_they_take(call: Any, said: str) -> None:
+    """Not how the native module is called."""
+    model = pqrlearn.LR()
+    model.learn_one({"site": "news"}, 1)
+    assert model.names.name(np.uint32(0)) == "site=news"
+    with pytest.raises(TypeError, match=f"^{said}"):
+        call(model.names)
+
+
+@pytest.mark.parametrize("name", [n for n in pqrlearn.__all__ if n[0].isupper()])
+def test_no_method_shows_a_private_class(name: str) -> None:
+    public = getattr(pqrlearn, name)
+    for method in filter(None, (getattr(public, n, None) for n in dir(public) if n[0] != "_")):
+        assert not str(getattr(method, "__qualname__", "")).startswith("_"), method

@@ -74,6 +74,21 @@ nb::bytes format_libsvm(const In<std::int64_t>& indptr, const In<std::uint32_t>&
   return nb::bytes(text.data(), text.size());
 }
 
+// Arguments that people give, with a message of our own where they are of another type.
+template <class T>
+T argument(nb::handle given, const char* wanted) {
+  T value;
+  if (nb::try_cast(given, value)) return value;
+  const std::string shown = nb::repr(given).c_str();
+  throw nb::type_error((wanted + (", not " + shown.substr(0, 40))).c_str());
+}
+std::uint32_t feature_of(nb::handle given) {
+  return argument<std::uint32_t>(given, "a feature must be a whole number from 0 to 4294967295");
+}
+std::string_view name_of(nb::handle given) {
+  return argument<std::string_view>(given, "a name must be a str");
+}
+
 // What every native learner offers.
 template <class Learner>
 nb::class_<Learner> learner(nb::module_& m, const char* name) {
@@ -141,22 +156,31 @@ NB_MODULE(_core, m) {
                  [&](std::uint32_t index, std::string_view name) { copy->add(index, name); });
              return copy;
            })
-      .def("add", &pqr::Names::add, "index"_a, "name"_a)
-      .def("find",
-           [](const pqr::Names& names, std::string_view name) -> std::optional<std::uint32_t> {
-             const std::uint32_t* index = names.find(name);
-             return index ? std::optional<std::uint32_t>(*index) : std::nullopt;
-           })
+      .def(
+          "add",
+          [](pqr::Names& names, nb::handle feature, nb::handle name) {
+            return names.add(feature_of(feature), name_of(name));
+          },
+          nb::sig("def add(self, feature: int, name: str) -> bool"))
+      .def(
+          "find",
+          [](const pqr::Names& names, nb::handle name) -> std::optional<std::uint32_t> {
+            const std::uint32_t* index = names.find(name_of(name));
+            return index ? std::optional<std::uint32_t>(*index) : std::nullopt;
+          },
+          nb::sig("def find(self, name: str) -> int | None"))
       .def("add_each", &add_each, "indices"_a.noconvert(), "offsets"_a.noconvert(),
            "bytes"_a.noconvert())
       .def_prop_ro("next_feature", &pqr::Names::next_feature)
       .def("start_at", &pqr::Names::start_at, "next_feature"_a)
-      .def("name",
-           [](const pqr::Names& names, std::uint32_t index) -> std::optional<nb::str> {
-             const std::string_view name = names.name(index);
-             if (name.empty()) return std::nullopt;
-             return nb::str(as_str(name));
-           })
+      .def(
+          "name",
+          [](const pqr::Names& names, nb::handle feature) -> std::optional<nb::str> {
+            const std::string_view name = names.name(feature_of(feature));
+            if (name.empty()) return std::nullopt;
+            return nb::str(as_str(name));
+          },
+          nb::sig("def name(self, feature: int) -> str | None"))
       .def("arrays", &name_arrays)
       .def("restore", &restore_names, "indices"_a.noconvert(), "ends"_a.noconvert(),
            "bytes"_a.noconvert());

@@ -15,7 +15,7 @@ from pqrlearn.hyper import MAX_PAIRS_PER_ROW, Ftrl, check_whole
 from pqrlearn.learners.auto import Auto
 from pqrlearn.learners.base import Learner
 from pqrlearn.learners.frames import labelled_batches
-from pqrlearn.learners.pqr import LR, PQR, _Linear
+from pqrlearn.learners.pqr import LR, PQR, LinearLearner
 from pqrlearn.learners.terms import counts_of
 from pqrlearn.loss import loss_named
 from pqrlearn.metrics import Metrics
@@ -28,7 +28,7 @@ Weights = npt.NDArray[np.float32]
 Keyed = tuple[npt.NDArray[np.uint32], Weights]
 
 
-class Frozen(_Linear):
+class Frozen(LinearLearner):
     """One weight for each feature and pair; it predicts as PQR does, and does not learn.
 
     `model.frozen()` makes one. `of` is the kind of that model, `keep` how many of its weights were

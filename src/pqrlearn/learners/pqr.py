@@ -43,7 +43,7 @@ _DEFAULT = Ftrl()
 _PART = 1 << 17  # pairs
 
 
-class _Linear(NativeLearner):
+class LinearLearner(NativeLearner):
     """Base of the three: a native model, its settings, and its slots as arrays."""
 
     _all_high: ClassVar[bool] = False
@@ -265,7 +265,7 @@ def _pairs_in_parts(model: _core.Model, counts: npt.NDArray[np.uint32]) -> model
     return modelfile.InParts(about, lambda: prefetch(parts(), 2))
 
 
-class LR(_Linear):
+class LR(LinearLearner):
     """Linear regression (loss "squared") or logistic regression (loss "logistic").
 
     `alpha`, `beta`, `l1` and `l2` are the rates of FTRL-Proximal (see Ftrl), the default; another
@@ -314,7 +314,7 @@ class _SplitBatch(Batch):
         return _SplitBatch._unchecked(*columns, self.splits, self.split_by, self.first + start)
 
 
-class PQR(_Linear):
+class PQR(LinearLearner):
     """Projective quadratic regression: weights for pairs of frequent features.
 
     `separation` says which features are high. `interaction_scale=None` does not scale interactions
@@ -427,7 +427,7 @@ def _no_separation(order: object) -> HyperError:
     )
 
 
-class QR(_Linear):
+class QR(LinearLearner):
     """Full quadratic regression, for few features: a weight for every pair and every square.
 
     Features are high as soon as they are learned; one never learned is ignored. A row with more
