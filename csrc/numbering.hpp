@@ -126,7 +126,13 @@ class Numbering {
     }
     std::sort(unknown.begin(), unknown.end());
     const std::size_t kept = &known == &fresh ? 0 : known.size();
-    for (const New& cell : unknown) add(cell, known, fresh, kept, limits.most);
+    for (std::size_t n = 0; n < unknown.size(); ++n) {
+      if (n + together < unknown.size()) {
+        const New& later = unknown[n + together];
+        fresh.prefetch(name_of(columns_[later.column], later.code));
+      }
+      add(unknown[n], known, fresh, kept, limits.most);
+    }
     count_replaced();
   }
 

@@ -199,12 +199,17 @@ inline std::size_t add_each(Names& names, const In<std::uint32_t>& indices,
                             const In<std::int64_t>& offsets, const In<std::uint8_t>& bytes) {
   if (offsets.size() != indices.size() + 1) refuse("names: indices and offsets differ in length");
   const auto* const text = reinterpret_cast<const char*>(bytes.data());
-  for (std::size_t n = 0; n < indices.size(); ++n) {
+  const auto name_of = [&](std::size_t n) {
     const std::int64_t begin = offsets.data()[n], end = offsets.data()[n + 1];
     if (begin < 0 || end < begin || end > static_cast<std::int64_t>(bytes.size())) {
       refuse("names: offsets must rise within the bytes");
     }
-    const std::string_view name(text + begin, static_cast<std::size_t>(end - begin));
+    return std::string_view(text + begin, static_cast<std::size_t>(end - begin));
+  };
+  constexpr std::size_t ahead = 8;  // names whose buckets are on their way through the caches
+  for (std::size_t n = 0; n < indices.size(); ++n) {
+    if (n + ahead < indices.size()) names.prefetch(name_of(n + ahead));
+    const std::string_view name = name_of(n);
     if (names.add(indices.data()[n], name)) continue;
     const std::uint32_t* index = names.find(name);
     if (!index || *index != indices.data()[n]) return n;

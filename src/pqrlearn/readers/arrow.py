@@ -129,6 +129,8 @@ class ParquetReader(_ArrowReader):
             if first < last:
                 yield batch.slice(first - at, last - first), first
             at += batch.num_rows
+            if at >= end:  # the rest of the group need not be decoded
+                return
 
     _done: int = 0
 
