@@ -346,6 +346,19 @@ def test_a_row_that_is_too_large_is_skipped_if_that_is_wanted(tmp_path: Path) ->
     assert "200" in Page((tmp_path / "r.html").read_text()).words
 
 
+def test_names_beside_a_row_that_is_skipped_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "old.vw").write_text("1 | old\n-1 | older\n" * 50)
+    (tmp_path / "new.vw").write_text("1 | huge:3e38 large:3e38\n" + "-1 | newcomer\n1 | old\n" * 50)
+    ok("train", tmp_path / "old.vw", "-o", tmp_path / "m.pqr")
+    model = pqrlearn.load(tmp_path / "m.pqr")
+    rows = pqrlearn.read(tmp_path / "new.vw", loss="logistic")
+    rows.use_names(model.names, model.next_feature)
+    found = report(model, rows, skip_refused=True)
+    assert found.found.refused == 1
+    names = {found.found.name_of(one) for one in found.found.features.features.tolist()}
+    assert names == {"old", "newcomer"}
+
+
 def test_what_cannot_be_written_is_said_first(folder: Path) -> None:
     given = ("report", "-m", folder / "clicks.pqr", folder / "clicks.csv")
     assert "is an input" in failure(2, *given, "-o", folder / "clicks.csv")
