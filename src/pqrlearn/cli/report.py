@@ -57,7 +57,6 @@ def report(
     The model learns nothing; a new one of its kind learns the rows for the curve. Needs the extra
     plots: pip install "pqrlearn[plots]".
     """
-    plots.check()
     check_name(output)
     check_no_input(output, [model_file, *files])
     check_writable(output)
@@ -65,6 +64,7 @@ def report(
         check_name(figures)
     if dark and figures is None:
         raise click.UsageError("--dark needs --figures: the page follows the reader's setting")
+    plots.check()
     learner = load(model_file)
     bad: dict[str, Any] = {"on_bad_row": on_bad_row, "bad_rows": None}
     source = ", ".join(os.path.basename(path) if path != "-" else "stdin" for path in files)

@@ -1,4 +1,7 @@
-"""Several models on the same rows, in one read: which one to take, and how sure that is."""
+"""Several models on the same rows, in one read: which one to take, and how sure that is.
+
+The package is not called `compare`: it would hide the function `pqrlearn.compare`.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Race:
             self._rows += len(batch)
             if refused:
                 kept = np.array([row for row in range(len(batch)) if row not in refused], int)
-                batch, margins = _rows_of(batch, kept), margins[:, kept]
+                batch, margins = batch.take(kept), margins[:, kept]
             yield batch, margins
 
     def _learn(
@@ -70,16 +70,3 @@ class Race:
                 done += error.row + 1
                 error.number = self._rows + done - 1
                 refused[done - 1] = error
-
-
-def _rows_of(batch: Batch, kept: Any) -> Batch:
-    """Some rows of a batch."""
-    parts = [batch.part(row, row + 1) for row in kept.tolist()]
-    sizes = [len(part.indices) for part in parts]
-    return Batch._unchecked(
-        np.cumsum([0, *sizes], dtype=np.int64),
-        np.concatenate([part.indices for part in parts] or [batch.indices[:0]]),
-        np.concatenate([part.values for part in parts] or [batch.values[:0]]),
-        batch.labels[kept],
-        batch.weights[kept],
-    )
