@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from command import figures, ok
 from pqrlearn import datasets
+from pqrlearn.cli.data import stats
 from pqrlearn.datasets import statistics
 from pqrlearn.datasets.base import DataSet
 from pqrlearn.datasets.statistics import measure, summarised
@@ -27,6 +28,13 @@ def clicks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> DataSet:
 def write(folder: Path, rows: range) -> None:
     lines = (f"{n % 4 // 3} 1:1 {10 + n % 1000}:1\n" for n in rows)
     (folder / "data/libsvm/kdd12").write_text("".join(lines))
+
+
+def shown(*arguments: str) -> str:
+    """What the command prints, in this process, where a few rows may pass for many."""
+    done = CliRunner().invoke(stats, [*arguments, "--quiet"], catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.stdout
 
 
 def stored(folder: Path) -> list[Path]:
@@ -52,9 +60,9 @@ def test_of_large_files_only_the_first_rows_are_counted(
     assert not found.all_rows
     assert 0 < found.rows < 400_000
     assert stored(tmp_path) == []
-    said = ok("data", "stats", "kdd2012-libsvm")
+    said = shown("kdd2012-libsvm")
     assert f"Only the first {found.rows:,} rows were counted; --all counts all of them." in said
-    assert figures("data", "stats", "kdd2012-libsvm")["all_rows"] is False
+    assert json.loads(shown("kdd2012-libsvm", "--json"))["all_rows"] is False
 
 
 def test_counts_of_all_rows_are_stored_and_shown_from_then_on(
@@ -66,7 +74,7 @@ def test_counts_of_all_rows_are_stored_and_shown_from_then_on(
     assert (every.rows, every.all_rows) == (400_000, True)
     monkeypatch.setattr(statistics, "_counted", None)  # not needed any more
     assert summarised(clicks) == every
-    assert "Only the first" not in ok("data", "stats", "kdd2012-libsvm")
+    assert "Only the first" not in shown("kdd2012-libsvm")
 
 
 def test_other_files_are_counted_again(clicks: DataSet, tmp_path: Path) -> None:

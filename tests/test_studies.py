@@ -17,6 +17,7 @@ from benchmarks.measure import ROOT
 from benchmarks.studies import (
     auto,
     click_curves,
+    click_statistics,
     cost,
     cost_page,
     factor_defaults,
@@ -26,6 +27,7 @@ from benchmarks.studies import (
     profile,
     rivals,
     sets,
+    simulated,
     trials,
 )
 from benchmarks.studies.rivals import Rival
@@ -265,3 +267,59 @@ def test_texts_become_numbers_that_keep_them_apart():
     assert (coded.groupby("town").size().sort_values().tolist()) == (
         people().groupby("town").size().sort_values().tolist()
     )
+
+
+# simulated streams beside samples
+
+
+def test_the_shape_of_rows_is_found_in_rows_of_a_known_shape():
+    """Two features that always meet, in half of the rows; a third one for itself in the others."""
+    rows = [([0, 1], [1.0, 1.0]), ([2], [1.0])] * 5_000
+    rare = [([n], [1.0]) for n in range(3, 23)]
+    found = simulated.shape(Batch.from_rows(rows + rare, labels=[0, 1] * 5_010))
+    assert found["features per row"] == pytest.approx(1.5, abs=0.01)
+    assert (found["different features"], found["frequent features"]) == (23, 3)
+    assert found["mean correlation"] == pytest.approx(1.0, abs=0.01)
+    assert found["click rate"] == 0.5
+
+
+def test_slopes_are_those_of_a_power_law():
+    counts = (1e6 * np.arange(1, 4_001) ** -1.3).astype(int)
+    indices = np.repeat(np.arange(4_000), counts).tolist()
+    batch = Batch.from_rows([([i], [1.0]) for i in indices], labels=[0.0] * len(indices))
+    assert simulated.shape(batch)["slope of frequencies"] == pytest.approx(-1.3, abs=0.01)
+
+
+def test_differences_are_to_lr_and_lr_is_set_beside_the_constant():
+    found = simulated.differences({"constant": 0.5, "LR": 0.4, "PQR": 0.39})
+    assert found == {"LR − constant": pytest.approx(-0.1), "PQR − LR": pytest.approx(-0.01)}
+
+
+def test_the_tail_of_a_field_is_found_from_how_many_values_a_sample_has():
+    """A sample drawn with a known exponent; the first ten ranks are known, the others are not."""
+    rng, size = np.random.default_rng(1), 100_000
+    chances = np.arange(1, size + 1) ** -1.2
+    drawn = rng.choice(size, 50_000, p=chances / chances.sum())
+    counts = -np.sort(-np.unique(drawn, return_counts=True)[1])
+    assert click_statistics._tail(counts, 16, size) == pytest.approx(1.2, abs=0.05)
+
+
+def test_columns_that_depend_on_each_other_have_one_latent():
+    rng = np.random.default_rng(1)
+    first, second, third = (rng.integers(0, 10, 5_000) for _ in range(3))
+    near, far = first // 2, (second + 3) % 10
+    latents, fidelities, bond = click_statistics._latents([first, near, second, far, third])
+    assert latents[0] == latents[1] != latents[2] == latents[3]
+    assert len(set(latents)) == 3
+    assert min(fidelities[:4]) > 0.95
+    assert fidelities[4] == 0.0
+    assert bond < 0.05
+
+
+def test_measured_statistics_are_written_one_field_a_line():
+    field = ["site", 4, [0.5, 0.7], 1.5, 0.1, 0, 0.5]
+    text = click_statistics.text(
+        {"avazu": {"rows": 9, "click_rate": 0.2, "bond": 0.1, "fields": [field]}}
+    )
+    assert json.loads(text)["avazu"]["fields"] == [field]
+    assert '["site",4,[0.5,0.7],1.5,0.1,0,0.5]\n' in text

@@ -165,10 +165,10 @@ def page(name: str) -> Iterator[str]:
 
 
 def main() -> None:
+    about = circumstances()
     warnings.simplefilter("ignore")  # settings that are worse than a constant are part of a grid
     for name in STREAMS:
         print("\n".join(page(name)), flush=True)
-    about = circumstances()
     print(f"\n`{about['command']}`, {about['date'][:10]}, commit {about['commit']}.")
 
 

@@ -65,11 +65,15 @@ class Truth:
         linear, low_rank = self._sums(columns, numbers)
         linear_factor, low_rank_factor = self._factors
         margins = linear * linear_factor + low_rank * low_rank_factor
-        place = self._stream.field_of
-        hits = {f: columns[place(f)] == f for pair, _ in self.pairs for f in pair}
+        hits = {feature: columns[field] == feature for feature, field in self._paired.items()}
         for (first, second), effect in self.pairs:
-            np.add(margins, effect, out=margins, where=hits[first] & hits[second])
+            margins[np.flatnonzero(hits[first] & hits[second])] += effect
         return margins
+
+    @cached_property
+    def _paired(self) -> dict[int, int]:
+        """The features of planted pairs, and the field of each."""
+        return {f: self._stream.field_of(f) for pair, _ in self.pairs for f in pair}
 
     def _sums(self, columns: Columns, numbers: Bits) -> tuple[FloatArray, FloatArray]:
         """The sums of linear effects and of affinities, up to a factor."""
