@@ -33,7 +33,6 @@ from benchmarks.studies.rivals import Rival
 import pqrlearn
 from pqrlearn import Batch
 from pqrlearn.paper.sources import Source
-from pqrlearn.tune import tune
 
 
 @pytest.fixture
@@ -132,8 +131,7 @@ def test_the_curve_of_trials_has_a_loss_for_each_number_of_them(monkeypatch):
 
 def test_a_learning_curve_has_a_line_for_each_number_of_rows(monkeypatch):
     monkeypatch.setattr(click_curves, "SHARES", (2, 1))
-    monkeypatch.setattr(click_curves, "tune", lambda task: tune(task, trials=2))
-    first, last = click_curves.curve(SMALL, (1,))
+    first, last = click_curves.curve(SMALL, (1,), trials=2)
     assert (first[0], last[0]) == ("298", "596")
     assert all(" ± " in cell for cell in first[2:4])
 
