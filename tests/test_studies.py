@@ -136,16 +136,13 @@ def test_a_learning_curve_has_a_line_for_each_number_of_rows(monkeypatch):
     assert all(" ± " in cell for cell in first[2:4])
 
 
-def test_the_optimum_of_pqr_with_a_heavy_penalty_is_that_of_lr(monkeypatch):
-    monkeypatch.setattr(click_curves, "L2", (1.0,))
-    monkeypatch.setattr(click_curves, "FACTORS", (1e9,))
+def test_the_optimum_of_pqr_with_a_heavy_penalty_is_that_of_lr():
     parts = SMALL.parts(1)
-    _, linear = click_curves.optimum(parts, 0)
-    chosen, alike = click_curves.optimum(parts, 20)
+    _, linear = click_curves.optimum(parts, 0, [1.0])
+    chosen, alike = click_curves.optimum(parts, 20, [1.0], [1e9])
     assert chosen == {"l2": 1.0, "own": 1e9}
     np.testing.assert_allclose(alike, linear, atol=0.02)
-    monkeypatch.setattr(click_curves, "FACTORS", (1.0,))
-    assert np.abs(click_curves.optimum(parts, 20)[1] - linear).max() > 0.02
+    assert np.abs(click_curves.optimum(parts, 20, [1.0], [1.0])[1] - linear).max() > 0.02
 
 
 # What a row costs.

@@ -12,7 +12,7 @@ result.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -76,7 +76,9 @@ def curve(source: Source, splits: tuple[int, ...], trials: int | None = None) ->
     return lines
 
 
-def optimum(parts: Parts, order: int) -> tuple[dict[str, Any], FloatArray]:
+def optimum(
+    parts: Parts, order: int, penalties: Sequence[float] = L2, factors: Sequence[float] = FACTORS
+) -> tuple[dict[str, Any], FloatArray]:
     """The batch optimum on the training part, its penalties chosen on the validation part."""
     together = Batch.joined([parts.train, parts.validation, parts.test])
     high = Counts.of(parts.train).separate(order=order)
@@ -86,12 +88,12 @@ def optimum(parts: Parts, order: int) -> tuple[dict[str, Any], FloatArray]:
     linear = rows.columns("linear").stop
     best: tuple[float, dict[str, Any], FloatArray] | None = None
     labels, weights = together.labels, np.ones(len(together))
-    for factor in FACTORS if order else (1.0,):
+    for factor in factors if order else (1.0,):
         scale = np.ones(rows.matrix.shape[1])
         scale[linear:] = factor**-0.5
         matrix = rows.matrix.multiply(scale[None, :]).tocsr()
         found: Minimum | None = None  # each search starts from the one before
-        for l2 in L2:
+        for l2 in penalties:
             whole = Problem(LOGISTIC, matrix, labels, weights, l2)
             found = minimise(whole.head(ends[0]), TOLERANCE, found)
             loss = LOGISTIC.loss(matrix @ found.theta, labels)
@@ -103,12 +105,12 @@ def optimum(parts: Parts, order: int) -> tuple[dict[str, Any], FloatArray]:
     return best[1], best[2]
 
 
-def optima(source: Source, orders: tuple[int, ...], split: int) -> list[list[str]]:
+def optima(source: Source, orders: Sequence[int], *grid: Sequence[float]) -> list[list[str]]:
     """A line for LR and for each order."""
-    parts = replace(source.parts(split), truth=None)
+    parts = source.parts(1)
     linear, lines = None, []
     for order in (0, *orders):
-        chosen, loss = optimum(parts, order)
+        chosen, loss = optimum(parts, order, *grid)
         linear = loss if linear is None else linear
         own = f"{chosen['own']:g}" if order else ""
         name = f"PQR {order:,}" if order else "LR"
@@ -122,9 +124,17 @@ def optima(source: Source, orders: tuple[int, ...], split: int) -> list[list[str
 @click.option("--splits", default=1, show_default=True)
 @click.option("--trials", type=int, help="Per model. Default: what each needs.")
 @click.option("--order", "orders", type=int, multiple=True)
+@click.option("--l2", "penalties", type=float, multiple=True, default=L2, show_default=True)
+@click.option("--factor", "factors", type=float, multiple=True, default=FACTORS, show_default=True)
 @click.option("--part", "chosen", multiple=True, default=["curve", "optimum"])
 def main(
-    name: str, splits: int, trials: int | None, orders: tuple[int, ...], chosen: tuple[str, ...]
+    name: str,
+    splits: int,
+    trials: int | None,
+    orders: tuple[int, ...],
+    penalties: tuple[float, ...],
+    factors: tuple[float, ...],
+    chosen: tuple[str, ...],
 ) -> None:
     """Prints learning curves and batch optima."""
     about, source = circumstances(), Source(name)
@@ -134,7 +144,7 @@ def main(
         print(table(head, curve(source, tuple(range(1, splits + 1)), trials)))
     if "optimum" in chosen:
         head = ["batch optimum", "l2", "l2 of interactions", "test LogLoss", "− LR"]
-        print(table(head, optima(source, orders or ORDERS[name], 1)))
+        print(table(head, optima(source, orders or ORDERS[name], penalties, factors)))
     print(f"{about['date']}, commit {about['commit']}, {about['machine']['cpu']}")
 
 
