@@ -41,6 +41,10 @@ def test_the_study_has_a_line_for_every_order_and_panels_for_loss_time_and_size(
     assert answer.data["regret"] <= answer.data["bound"]
     assert 0 <= answer.data["frequent"] <= 1
     assert answer.data["high"] > 0
+    losses = {line[0]: line[1] for line in table.rows}
+    tests = {point["title"]: f"{point['loss']:.4f}" for point in table.data}
+    assert losses["LR"] == tests["LR"]
+    assert losses["Auto"] == tests["Auto"] != tests["LR"]
     assert [panel.y_label for panel in panels] == [
         "test LogLoss",
         "training time × LR",

@@ -35,7 +35,6 @@ from benchmarks.studies.rivals import Rival
 import pqrlearn
 from pqrlearn import Batch
 from pqrlearn.paper.sources import Source
-from pqrlearn.tune import tune
 
 
 @pytest.fixture
@@ -134,22 +133,18 @@ def test_the_curve_of_trials_has_a_loss_for_each_number_of_them(monkeypatch):
 
 def test_a_learning_curve_has_a_line_for_each_number_of_rows(monkeypatch):
     monkeypatch.setattr(click_curves, "SHARES", (2, 1))
-    monkeypatch.setattr(click_curves, "tune", lambda task: tune(task, trials=2))
-    first, last = click_curves.curve(SMALL, (1,))
+    first, last = click_curves.curve(SMALL, (1,), trials=2)
     assert (first[0], last[0]) == ("298", "596")
     assert all(" ± " in cell for cell in first[2:4])
 
 
-def test_the_optimum_of_pqr_with_a_heavy_penalty_is_that_of_lr(monkeypatch):
-    monkeypatch.setattr(click_curves, "L2", (1.0,))
-    monkeypatch.setattr(click_curves, "FACTORS", (1e9,))
+def test_the_optimum_of_pqr_with_a_heavy_penalty_is_that_of_lr():
     parts = SMALL.parts(1)
-    _, linear = click_curves.optimum(parts, 0)
-    chosen, alike = click_curves.optimum(parts, 20)
+    _, linear = click_curves.optimum(parts, 0, [1.0])
+    chosen, alike = click_curves.optimum(parts, 20, [1.0], [1e9])
     assert chosen == {"l2": 1.0, "own": 1e9}
     np.testing.assert_allclose(alike, linear, atol=0.02)
-    monkeypatch.setattr(click_curves, "FACTORS", (1.0,))
-    assert np.abs(click_curves.optimum(parts, 20)[1] - linear).max() > 0.02
+    assert np.abs(click_curves.optimum(parts, 20, [1.0], [1.0])[1] - linear).max() > 0.02
 
 
 # What a row costs.

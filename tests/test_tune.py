@@ -12,6 +12,7 @@ import pytest
 
 from command import clicks, failure, figures, ok, run, write_rows
 from pqrlearn import Batch, Counts
+from pqrlearn.cli.tune import _report
 from pqrlearn.journal import Journal
 from pqrlearn.learners import LEARNERS, make
 from pqrlearn.learners.build import settings_of
@@ -289,6 +290,18 @@ def test_a_table_is_tuned_and_the_line_that_trains_says_how_it_is_read(tmp_path:
     (tmp_path / "rows.txt").write_text(f"price;site\n{price}")
     found = figures(*given[:2], "--label", "price", "--delimiter", ";", "--trials", 2)
     assert "validation_rmse" in found
+
+
+def test_people_are_told_what_is_at_the_end_of_its_range(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    problem = task("fm")
+    found = tune(problem, trials=1)
+    _report(replace(found, edges={"rank": "highest"}), problem, "pqr train", as_json=False)
+    out = capsys.readouterr().out
+    assert "rank=16 is at the highest end of what was searched" in out
+    _report(replace(found, edges={}), problem, "pqr train", as_json=False)
+    assert "end of what was searched" not in capsys.readouterr().out
 
 
 def test_a_table_without_a_label_is_an_error_that_says_what_to_give(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ result.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -22,7 +22,7 @@ from benchmarks.machine import circumstances
 from benchmarks.measure import tell
 from benchmarks.results import table
 from pqrlearn import LR, PQR, Batch, Counts
-from pqrlearn.batch import Problem, expanded, minimise
+from pqrlearn.batch import Minimum, Problem, expanded, minimise
 from pqrlearn.learners import Learner
 from pqrlearn.loss import FloatArray, loss_named
 from pqrlearn.paper.printed import ORDERS
@@ -31,8 +31,8 @@ from pqrlearn.tune import Task, tune
 
 SHARES = (8, 4, 2, 1)
 MODELS = ("lr", "pqr", "fm")
-L2 = (0.3, 1.0, 3.0, 10.0, 30.0)
-FACTORS = (1.0, 10.0, 100.0, 1000.0)
+L2 = (30.0, 10.0, 3.0, 1.0)
+FACTORS = (1.0, 10.0, 100.0)
 """The l2 of interactions, as multiples of the common one."""
 TOLERANCE = 1e-4
 LOGISTIC = loss_named("logistic")
@@ -53,7 +53,7 @@ def difference(mine: FloatArray, other: FloatArray) -> str:
     return f"{apart.mean():+.4f} ± {error:.4f}"
 
 
-def curve(source: Source, splits: tuple[int, ...]) -> list[list[str]]:
+def curve(source: Source, splits: tuple[int, ...], trials: int | None = None) -> list[list[str]]:
     """A line for each number of rows."""
     lines = []
     for share in SHARES:
@@ -64,7 +64,7 @@ def curve(source: Source, splits: tuple[int, ...]) -> list[list[str]]:
             train = parts.train.part(0, len(parts.train) // share)
             for kind in MODELS:
                 task = Task(kind, "logistic", train, parts.validation, {})
-                tuned = tune(task)
+                tuned = tune(task, trials=trials)
                 found[kind].append(losses(task.trained(tuned.settings), parts.test))
                 if kind == "pqr":
                     orders.append(f"{tuned.settings['order']:,}")
@@ -76,7 +76,9 @@ def curve(source: Source, splits: tuple[int, ...]) -> list[list[str]]:
     return lines
 
 
-def optimum(parts: Parts, order: int) -> tuple[dict[str, Any], FloatArray]:
+def optimum(
+    parts: Parts, order: int, penalties: Sequence[float] = L2, factors: Sequence[float] = FACTORS
+) -> tuple[dict[str, Any], FloatArray]:
     """The batch optimum on the training part, its penalties chosen on the validation part."""
     together = Batch.joined([parts.train, parts.validation, parts.test])
     high = Counts.of(parts.train).separate(order=order)
@@ -85,15 +87,16 @@ def optimum(parts: Parts, order: int) -> tuple[dict[str, Any], FloatArray]:
     ends = np.cumsum([len(parts.train), len(parts.validation)])
     linear = rows.columns("linear").stop
     best: tuple[float, dict[str, Any], FloatArray] | None = None
-    for l2 in L2:
-        for factor in FACTORS if order else (1.0,):
-            scale = np.ones(rows.matrix.shape[1])
-            scale[linear:] = factor**-0.5
-            matrix = rows.matrix.multiply(scale[None, :]).tocsr()
-            labels, weights = together.labels, np.ones(len(together))
+    labels, weights = together.labels, np.ones(len(together))
+    for factor in factors if order else (1.0,):
+        scale = np.ones(rows.matrix.shape[1])
+        scale[linear:] = factor**-0.5
+        matrix = rows.matrix.multiply(scale[None, :]).tocsr()
+        found: Minimum | None = None  # each search starts from the one before
+        for l2 in penalties:
             whole = Problem(LOGISTIC, matrix, labels, weights, l2)
-            theta = minimise(whole.head(ends[0]), TOLERANCE).theta
-            loss = LOGISTIC.loss(matrix @ theta, labels)
+            found = minimise(whole.head(ends[0]), TOLERANCE, found)
+            loss = LOGISTIC.loss(matrix @ found.theta, labels)
             score = float(loss[ends[0] : ends[1]].mean())
             tell(f"order {order}, l2 {l2:g}, of interactions {factor * l2:g}: {score:.5f}")
             if best is None or score < best[0]:
@@ -102,12 +105,12 @@ def optimum(parts: Parts, order: int) -> tuple[dict[str, Any], FloatArray]:
     return best[1], best[2]
 
 
-def optima(source: Source, orders: tuple[int, ...], split: int) -> list[list[str]]:
+def optima(source: Source, orders: Sequence[int], *grid: Sequence[float]) -> list[list[str]]:
     """A line for LR and for each order."""
-    parts = replace(source.parts(split), truth=None)
+    parts = source.parts(1)
     linear, lines = None, []
     for order in (0, *orders):
-        chosen, loss = optimum(parts, order)
+        chosen, loss = optimum(parts, order, *grid)
         linear = loss if linear is None else linear
         own = f"{chosen['own']:g}" if order else ""
         name = f"PQR {order:,}" if order else "LR"
@@ -119,18 +122,29 @@ def optima(source: Source, orders: tuple[int, ...], split: int) -> list[list[str
 @click.command()
 @click.option("--set", "name", default="kdd2012", type=click.Choice(["avazu", "criteo", "kdd2012"]))
 @click.option("--splits", default=1, show_default=True)
+@click.option("--trials", type=int, help="Per model. Default: what each needs.")
 @click.option("--order", "orders", type=int, multiple=True)
+@click.option("--l2", "penalties", type=float, multiple=True, default=L2, show_default=True)
+@click.option("--factor", "factors", type=float, multiple=True, default=FACTORS, show_default=True)
 @click.option("--part", "chosen", multiple=True, default=["curve", "optimum"])
-def main(name: str, splits: int, orders: tuple[int, ...], chosen: tuple[str, ...]) -> None:
+def main(
+    name: str,
+    splits: int,
+    trials: int | None,
+    orders: tuple[int, ...],
+    penalties: tuple[float, ...],
+    factors: tuple[float, ...],
+    chosen: tuple[str, ...],
+) -> None:
     """Prints learning curves and batch optima."""
     about, source = circumstances(), Source(name)
     print(f"## {source.title}\n")
     if "curve" in chosen:
         head = ["training rows", "LR", "PQR − LR", "FM − LR", "order of PQR"]
-        print(table(head, curve(source, tuple(range(1, splits + 1)))))
+        print(table(head, curve(source, tuple(range(1, splits + 1)), trials)))
     if "optimum" in chosen:
         head = ["batch optimum", "l2", "l2 of interactions", "test LogLoss", "− LR"]
-        print(table(head, optima(source, orders or ORDERS[name], 1)))
+        print(table(head, optima(source, orders or ORDERS[name], penalties, factors)))
     print(f"{about['date']}, commit {about['commit']}, {about['machine']['cpu']}")
 
 

@@ -194,6 +194,11 @@ STARTS: dict[str, tuple[dict[str, Any], ...]] = {
         {"beta": 0.13, "factor_eta": 0.025, "init": 0.1, "rank": 128},
         {"eta": 0.05, "beta": 0.1, "factor_eta": 0.005, "init": 0.02, "rank": 16},
     ),
+    "fm by sgd": (
+        {"eta": 0.0015, "rank": 256, "init": 0.075},
+        {"eta": 0.005, "rank": 64, "init": 0.1},
+        {"eta": 0.05, "schedule": "sqrt", "rank": 32, "init": 0.1},
+    ),
     "difacto": (
         {"beta": 0.1, "l1": 0.01, "factor_eta": 0.02, "factor_beta": 0.1, "init": 0.1}
         | {"tiers": tiers_of(128)},
@@ -209,7 +214,8 @@ def start_points(kind: str, space: Space, default: Mapping[str, Any]) -> list[Fl
     >>> [point.round(2).tolist() for point in start_points("lr", {"alpha": Log()}, {"alpha": 0.1})]
     [[0.6], [0.54], [0.66]]
     """
-    known = [{**default, **start} for start in ({}, *STARTS.get(kind, ()))]
+    which = "fm by sgd" if "schedule" in space else kind
+    known = [{**default, **start} for start in ({}, *STARTS.get(which, ()))]
     return [point_of(space, settings) for settings in known]
 
 

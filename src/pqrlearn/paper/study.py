@@ -93,7 +93,7 @@ def _measure(source: Source) -> str:
 
 def _table(source: Source, points: Sequence[Point]) -> Table:
     """A line per order, both forms of PQR side by side."""
-    by_place = {(point.scale, point.order): point for point in points}
+    by_place = {(point.scale, point.order): point for point in points[:-1]}  # the last is Auto
     columns = ["k"]
     for scale in SCALES:
         columns += [f"{NAMES[_measure(source)]} ({scale})", "time × LR", "non-zeros"]
@@ -127,13 +127,14 @@ def _answer(
         ["features that rose", f"{about['high']:,} of {about['features']:,}"],
         ["of these among as many of the most frequent", f"{about['frequent']:.1%}"],
         ["posterior of interactions", f"{share:.4f}"],
+        ["share of the stacked experts in the prediction", f"{about['stacked']:.4f}"],
         ["best expert", max(about["posterior"], key=about["posterior"].__getitem__)],
         [f"test {measure} of Auto", number(mine.loss)],
         [f"best in hindsight (on the test part): {best.title}", number(best.loss)],
         ["Auto beyond that", signed(mine.loss - best.loss)],
         [f"chosen on the validation part: {picked.title}", number(picked.loss)],
         ["Auto beyond that", signed(mine.loss - picked.loss)],
-        ["regret against its experts, training rows", f"{about['regret']:,.2f}"],
+        ["regret against its experts, training rows", f"{about['regret']:+,.2f}".replace("-", "−")],
         ["which its guarantee bounds by", f"{about['bound']:,.2f}"],
     ]
     title = f"{source.title}: Auto's answer to the question of the order"
