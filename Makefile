@@ -1,6 +1,7 @@
 # make demo       trains on an embedded click stream and shows what it found
 # make test       runs every test but the long ones
 # make test-long  runs the long ones
+# make test-spark runs a standalone Spark cluster, and kills a part of it
 # All set up .venv by themselves; a second run does not install again.
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard csrc/*.* csrc/bind/*)
 # An editable install knows the files it found: a new or a missing one means installing again.
 STAMP := $(VENV)/.installed-$(firstword $(shell find src -name '*.py' | sort | cksum))
 
-.PHONY: setup check test test-long demo bench bench-kdd cost profile accuracy paper fuzz asan tsan attack clean
+.PHONY: setup check test test-long test-spark demo bench bench-kdd cost profile accuracy paper fuzz asan tsan attack clean
 
 setup: $(STAMP)
 
@@ -40,6 +41,9 @@ test: setup
 
 test-long: setup
 	$(BIN)/python -m pytest -n 2 -m long
+
+test-spark: setup
+	$(BIN)/python -m pytest -m cluster tests/test_spark_cluster.py
 
 demo: setup
 	$(BIN)/pqr demo
