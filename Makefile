@@ -1,6 +1,7 @@
 # make demo       trains on an embedded click stream and shows what it found
 # make test       runs every test but the long ones
 # make test-long  runs the long ones
+# make test-spark runs a standalone Spark cluster, and kills a part of it
 # All set up .venv by themselves; a second run does not install again.
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ STAMP := $(VENV)/.installed-$(FILES)
 PLAIN := $(VENV)/.plain-$(FILES)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup check test test-long demo bench bench-kdd cost profile accuracy paper fuzz asan tsan attack clean
+.PHONY: setup check test test-long test-spark demo bench bench-kdd cost profile accuracy paper fuzz asan tsan attack clean
 
 setup: $(STAMP)
 
@@ -51,6 +52,9 @@ test: setup
 
 test-long: setup
 	$(BIN)/python -m pytest -n 2 -m long
+
+test-spark: setup
+	$(BIN)/python -m pytest -m cluster tests/test_spark_cluster.py
 
 demo: $(if $(wildcard $(STAMP)),$(STAMP),$(PLAIN))
 	$(BIN)/pqr demo

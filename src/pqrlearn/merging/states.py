@@ -144,6 +144,18 @@ def _ranks(
     return maps, {"high": np.array(list(found), np.uint32)}, len(found)
 
 
+def blocks_of(state: State) -> dict[str, Slots]:
+    """The slots of a state that need no other numbers.
+
+    >>> from pqrlearn import LR
+    >>> model = LR()
+    >>> _ = model.learn_one({7: 1.0}, 1)
+    >>> blocks_of(model.state())["linear"].keys.tolist()
+    [7]
+    """
+    return {block: _slots(block, state, lambda keys: keys, None) for block in BLOCKS[state.kind]}
+
+
 def _slots(block: str, state: State, renumbered: Any, ranks: Any) -> Slots:
     """One block of a state, with keys in common numbers, rising."""
     arrays = state.arrays

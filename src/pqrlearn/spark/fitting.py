@@ -1,0 +1,255 @@
+"""A run: rows are counted and cut, then learned in rounds."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from pqrlearn.errors import HyperError
+from pqrlearn.hyper import MAX_ORDER, check_whole
+from pqrlearn.learners import LEARNERS, Learner, State
+from pqrlearn.learners.build import make
+from pqrlearn.loss import loss_named
+from pqrlearn.merging.models import CHOICES, Candidate, best_unseen
+from pqrlearn.merging.rounds import Round
+from pqrlearn.merging.states import BLOCKS, Common, blocks_of
+from pqrlearn.separation import Separation
+from pqrlearn.spark import preparing, shards, tasks
+from pqrlearn.spark.folder import Folder
+from pqrlearn.spark.plan import Columns, Cuts, Job, Point
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a fit is asked for."""
+
+    kind: str
+    loss: str
+    settings: dict[str, Any]
+    columns: Columns
+    order: int | None = None
+    order_col: str | None = None
+    workers: int = 1
+    rounds: int = 8
+    passes: int = 1
+    held: int = 10_000
+    folder: str | None = None
+
+
+def fit(frame: DataFrame, run: Run) -> tuple[Learner, list[Round]]:
+    """The model that the rows of a DataFrame make, and what each round showed."""
+    for name, value in (("num_workers", run.workers), ("rounds", run.rounds)):
+        check_whole(name, value, least=1)
+    with _work_folder(frame.sparkSession, run.folder) as folder:
+        placed = preparing.place(frame, run.columns, run.order_col, folder / "placed")
+        columns = preparing.with_schema(frame, run.columns, placed)
+        _check_schema(columns)
+        found = preparing.count(frame, columns, run.loss, placed, folder / "names")
+        cuts = _cuts(run, placed.rows)
+        preparing.cut(frame, columns, run.loss, placed, found, cuts, folder / "rows")
+        learner = _start(run, columns, found, placed.rows)
+        placed.table.remove()
+        return _Rounds(frame.sparkSession, run, cuts, folder, learner, found).all()
+
+
+@contextmanager
+def _work_folder(session: SparkSession, given: str | None) -> Iterator[Folder]:
+    """A folder of its own inside the shared one, removed at the end."""
+    if given is not None:
+        folder = Folder(given) / f"pqrlearn-{uuid4().hex}"
+        try:
+            yield folder
+        finally:
+            folder.remove()
+        return
+    if not str(session.conf.get("spark.master", "")).startswith("local"):
+        raise HyperError(
+            "work_folder must be given: a folder that all nodes of the cluster can read and write"
+        )
+    made = tempfile.mkdtemp(prefix="pqrlearn-")
+    try:
+        yield Folder(made)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _check_schema(columns: Columns) -> None:
+    schema = columns.schema
+    if schema is not None and (schema.hash_bits is not None or schema.max_features is not None):
+        raise HyperError(
+            "hash_bits and max_features of a schema are not for Spark: names are counted exactly"
+        )
+
+
+def _cuts(run: Run, rows: int) -> Cuts:
+    held = 0 if run.workers == 1 else run.held
+    if rows - held < run.workers * run.rounds or (run.workers > 1 and held < 2):
+        raise HyperError(
+            f"{rows} rows are too few for {run.rounds} rounds of {run.workers} workers and "
+            f"{run.held} rows to judge merges by: give fewer rounds, num_workers or held_rows"
+        )
+    return Cuts(rows, run.workers, run.rounds, held)
+
+
+def _start(run: Run, columns: Columns, found: preparing.Found, rows: int) -> Learner:
+    """The model before the first row, with all names."""
+    separation = None
+    if run.kind == "pqr":
+        distinct = len(found.features)
+        default = math.isqrt(max(distinct, 1) - 1) + 1 if distinct else 0
+        order = default if run.order is None else run.order
+        check_whole("order", order, least=0, most=MAX_ORDER)
+        first = np.lexsort((found.features, -found.counts.astype(np.int64)))[:order]
+        high, counts = found.features[first], found.counts[first]
+        separation = Separation(high, counts, rows, distinct, found.names, columns.schema)
+    settings: Any = run.settings
+    learner = make(run.kind, run.loss, settings, separation)
+    learner.use_names(found.names)
+    learner.schema = columns.schema
+    return learner
+
+
+class _Rounds:
+    """The loop of rounds; what passes through the driver is a few numbers for each worker."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        run: Run,
+        cuts: Cuts,
+        folder: Folder,
+        learner: Learner,
+        found: preparing.Found,
+    ) -> None:
+        self._session, self._run, self._cuts, self._folder = session, run, cuts, folder
+        self._state = learner.state()
+        kept = ("optimizer", "separation.features", "separation.counts")
+        arrays = {name: self._state.arrays[name] for name in kept if name in self._state.arrays}
+        order = len(arrays.get("separation.features", ()))
+        settings = {n: v for n, v in self._state.settings.items() if n != "schema"}
+        common = Common(self._state.kind, settings, arrays, None, order)  # names have no pickle
+        features = int(found.features[-1]) + 1 if len(found.features) else 0
+        ranges = shards.Ranges.of(BLOCKS[common.kind], features, order, run.workers)
+        self._job = Job(folder / "rows", common, ranges, run.loss)
+
+    def all(self) -> tuple[Learner, list[Round]]:
+        point, found = self._first(), []
+        for number in range(self._run.rounds * self._run.passes):
+            point, shown = self._round(point, number)
+            found.append(shown)
+        if self._cuts.held:
+            point, _ = self._learned(point, "last", self._run.rounds * self._run.workers, 1, None)
+        return self._native(point), found
+
+    def _first(self) -> Point:
+        """Empty shards."""
+        empty = blocks_of(self._state)
+        cut = [self._job.ranges.cut(empty, shard) for shard in range(self._job.ranges.shards)]
+        rows = [(shard, 0, shards.to_bytes(blocks)) for shard, blocks in enumerate(cut)]
+        table = self._folder / "start"
+        table.write(self._session.createDataFrame(rows, tasks.MERGED))
+        return Point(table, table, 0, 0, 0)
+
+    def _round(self, point: Point, number: int) -> tuple[Point, Round]:
+        begin, workers = time.perf_counter(), self._run.workers
+        piece = number % self._run.rounds * workers
+        judging = self._cuts.judging(number) if workers > 1 else None
+        after, shown = self._learned(point, f"round-{number}", piece, workers, judging)
+        loss = sum(row["loss"] for row in shown["summary"])
+        weight = sum(row["weight"] for row in shown["summary"])
+        figure = loss_named(self._run.loss).metrics.figure(loss / weight) if weight else math.nan
+        moved, rows = shown["bytes"], sum(row["rows"] for row in shown["summary"])
+        seconds = time.perf_counter() - begin
+        return after, Round(number, rows, figure, shown["m"], shown["alone"], moved, seconds)
+
+    def _learned(
+        self, point: Point, name: str, piece: int, workers: int, judging: Any
+    ) -> tuple[Point, dict[str, Any]]:
+        """All workers learn, their shards are merged, the best merge is chosen."""
+        home = self._folder / name
+        task = partial(tasks.learn, job=self._job, point=point, first_piece=piece, judging=judging)
+        (home / "learned").write(self._each(workers).mapInArrow(task, tasks.LEARNED))
+        learned = self._session.read.parquet((home / "learned").uri)
+        summary = (
+            learned.filter(functions.col("shard") == tasks.SUMMARY).orderBy("worker").collect()
+        )
+        rows = sum(row["rows"] for row in summary)
+        last = max(row["next_feature"] for row in summary)
+        choices = [math.inf] if workers == 1 else tasks.choices_for(self._unit(summary, rows))
+        self._merge(learned, point, choices, home / "merged")
+        last = max(last, point.next_feature)
+        after = Point(home, home / "merged", 0, point.rows + rows, last)
+        shown = {"summary": summary, "m": None, "alone": None}
+        shown["bytes"] = sum(row["bytes"] for row in summary)
+        if judging is not None:
+            after = self._chosen(learned, point, after, summary, judging, shown)
+        point.home.remove()
+        return after, shown
+
+    def _each(self, count: int) -> DataFrame:
+        """One task for each number."""
+        return self._session.range(0, count, 1, count)
+
+    def _unit(self, summary: Any, rows: int) -> float:
+        grown = sum(row["bias_growth"] for row in summary)
+        return rows / grown if self._run.loss == "squared" and grown > 0 else 1.0
+
+    def _merge(self, learned: DataFrame, point: Point, choices: list[float], to: Folder) -> None:
+        job = self._job
+
+        def merged(table: Any) -> Any:  # no partial: Spark looks at the parameters
+            return tasks.merge_shard(table, job=job, point=point, choices=choices)
+
+        sent = learned.filter(functions.col("shard") >= 0).select("worker", "shard", "slots")
+        to.write(sent.groupBy("shard").applyInArrow(merged, tasks.MERGED))
+
+    def _chosen(
+        self,
+        learned: DataFrame,
+        point: Point,
+        merged: Point,
+        summary: Any,
+        judging: Any,
+        shown: dict[str, Any],
+    ) -> Point:
+        task = partial(tasks.judge, job=self._job, point=merged, judging=judging)
+        judged = self._each(len(CHOICES)).mapInArrow(task, tasks.JUDGED).orderBy("choice").collect()
+        shown["bytes"] += sum(row["bytes"] for row in judged)
+        merges = [
+            Candidate(m, None, (row["first"], row["second"]))
+            for m, row in zip(CHOICES, judged, strict=True)
+        ]
+        alone = [Candidate(None, row["worker"], (row["first"], row["second"])) for row in summary]
+        if best_unseen(alone) >= best_unseen(merges):
+            best = min(range(len(merges)), key=lambda at: merges[at].loss)
+            shown["m"] = CHOICES[best]
+            return replace(merged, choice=best)
+        single = min(alone, key=lambda each: each.loss)
+        shown["alone"], row = single.model, summary[single.model or 0]
+        table, only = (
+            merged.home / "alone",
+            learned.filter(functions.col("worker") == row["worker"]),
+        )
+        self._merge(only, point, [math.inf], table)
+        last = max(row["next_feature"], point.next_feature)
+        return Point(merged.home, table, 0, point.rows + row["rows"], last)
+
+    def _native(self, point: Point) -> Learner:
+        blocks, _ = tasks.state_at(self._job, point)
+        state = self._job.common.state(blocks, point.rows)
+        settings = self._state.settings | {"rows": point.rows, "next_feature": point.next_feature}
+        learner: Learner = LEARNERS[state.kind].from_state(
+            State(state.kind, settings, state.arrays, self._state.names)
+        )
+        return learner
