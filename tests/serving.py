@@ -153,3 +153,26 @@ class Running:
 def lr_file(path: Path) -> Path:
     LR().save(path)
     return path
+
+
+def outcome_ids(folder: Path) -> list[str]:
+    """The id of each label that was logged."""
+    found = []
+    for _, kind, payload in records(folder):
+        if kind == 2:
+            size = struct.unpack_from("<QddH", payload)[3]
+            found.append(payload[26 : 26 + size].decode())
+    return found
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started, and that still run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == process and fields[0] != "Z":
+            found.append(int(path.parent.name))
+    return found

@@ -28,6 +28,7 @@ PUBLIC = [
     "Batch",
     "CCFM",
     "CFM",
+    "Client",
     "Column",
     "Counts",
     "DiFacto",

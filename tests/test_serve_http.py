@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -212,6 +214,8 @@ def test_health_and_the_page_are_there(server: Running) -> None:
         (b'{"features": {"a": {}}}', 422, "$.features"),
         (b'{"features": {}, "lable": 1}', 422, "unknown field `lable`"),
         (b'{"features": {"a": 1e999}}', 422, "out of range"),
+        (b'{"features": {"a": ' + b"9" * 5000 + b"}}", 422, ""),
+        (b'{"features": {"a": "\\ud800"}}', 400, "not JSON"),
         (b'{"features": {}, "id": ""}', 422, "length >= 1"),
         (b'{"features": {}, "id": "a\\nb"}', 422, "printable"),
     ],
@@ -314,6 +318,14 @@ def test_a_host_must_be_a_name_of_the_service(guarded: Running) -> None:
     ):
         found = guarded.client.get("/healthz", headers={"host": host})
         assert found.status_code == status, host
+
+
+def test_pages_of_other_sites_are_refused(server: Running) -> None:
+    own = server.url
+    for origin, status in ((own, 200), ("https://evil.example", 403), ("null", 403)):
+        asked = server.post("/v1/score", {"features": A}, headers={"origin": origin})
+        assert asked.status_code == status, origin
+        assert server.client.get("/healthz", headers={"origin": origin}).status_code == status
 
 
 def test_it_does_not_listen_to_others_without_a_token(tmp_path: Path) -> None:
@@ -476,3 +488,36 @@ def test_the_document_names_every_endpoint(server: Running) -> None:
     text = json.dumps(found)
     for name in set(text.split("#/components/schemas/")[1:]):
         assert name.partition('"')[0] in found["components"]["schemas"]
+
+
+# What is missing.
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("uvicorn", ("serve", "log")),
+        ("google_crc32c", ("serve", "log")),
+        ("google_crc32c", ("log", ".")),
+        ("msgspec", ("serve", "log")),
+    ],
+)
+def test_a_missing_extra_is_named(tmp_path: Path, module: str, arguments: tuple[str, ...]) -> None:
+    script = (
+        "import sys; sys.modules[sys.argv.pop(1)] = None; from pqrlearn.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, module, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith('need an extra: pip install "pqrlearn[serve]"\n'), done.stderr
+
+
+def test_the_client_names_the_missing_extra() -> None:
+    script = "import sys; sys.modules['httpx'] = None; from pqrlearn import Client"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert 'pip install "pqrlearn[serve]"' in done.stderr

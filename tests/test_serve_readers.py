@@ -17,7 +17,7 @@ from pqrlearn.serve.follow import Follower
 from pqrlearn.serve.keeper import Keeper
 from pqrlearn.serve.positions import Positions
 from pqrlearn.serve.service import Service
-from serving import Running, busy, label, row, start_lr
+from serving import Running, busy, children, label, row, start_lr
 
 
 def caught_up(follower: Follower) -> bytes:
@@ -124,18 +124,6 @@ def test_readers_converge_and_say_how_far_they_are_behind(tmp_path: Path) -> Non
         assert reader.get("/v1/status").json()["lag_bytes"] == 0
         reader.close()
         running.stop()
-
-
-def children(process: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == process and fields[0] != "Z":
-            found.append(int(path.parent.name))
-    return found
 
 
 def test_a_reader_that_dies_is_started_again_and_none_outlives_the_service(tmp_path: Path) -> None:

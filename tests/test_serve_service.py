@@ -162,6 +162,11 @@ def test_features_and_pairs_of_a_row_are_bounded(tmp_path: Path) -> None:
         service.predict({str(n): "x" for n in range(10)})
 
 
+def test_the_bytes_of_a_row_are_bounded(service: Service) -> None:
+    with pytest.raises(Refused, match="bytes; at most 16,777,216"):
+        service.predict({"a": "x" * (1 << 24)})
+
+
 def test_records_that_are_not_on_disk_are_bounded(tmp_path: Path) -> None:
     service = start_lr(tmp_path / "log", max_pending=3)
     for _ in range(3):

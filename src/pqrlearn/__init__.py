@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pqrlearn import batch, datasets, explain, metrics, progressive, readers, tune
+    from pqrlearn.client import Client
     from pqrlearn.errors import PqrError
     from pqrlearn.hyper import AdaGrad, Ftrl, FtrlGeneral, NuclearBall, Ogd, Sgd
     from pqrlearn.learners import (
@@ -56,6 +57,7 @@ _HOMES = {
     "Batch": "rows",
     "CCFM": "learners",
     "CFM": "learners",
+    "Client": "client",
     "Column": "schema",
     "Counts": "separation",
     "DiFacto": "learners",
@@ -99,6 +101,7 @@ __all__ = [
     "AdaGrad",
     "Auto",
     "Batch",
+    "Client",
     "Column",
     "Counts",
     "DiFacto",

@@ -298,6 +298,8 @@ class Log:
         return _read(self._file(segment), segment, position)
 
     def _holding(self, position: int) -> Segment:
+        if self.segments and position >= self.segments[-1].base:
+            return self.segments[-1]
         number = bisect_right(self.segments, position, key=lambda segment: segment.base) - 1
         if number < 0:
             raise KeyError(position)

@@ -151,6 +151,14 @@ class Duration(click.ParamType[float]):
     metavar="N",
     help="Most records that wait for the disk; then requests get 503. Default: 100,000.",
 )
+@click.option(
+    "--request-time",
+    type=Duration(),
+    default="30s",
+    show_default=True,
+    metavar="TIME",
+    help="How long a request may take to come in; then the connection is closed.",
+)
 @click.option("--access-log", is_flag=True, help="Log every request to stderr, without its data.")
 @page.config
 @options.quiet
@@ -179,6 +187,7 @@ def serve(folder: str, quiet: bool, access_log: bool, **rest: Any) -> None:
         readers=rest.pop("readers"),
         reader_port=rest.pop("reader_port"),
         names=rest.pop("names"),
+        request_seconds=rest.pop("request_time"),
         tokens={} if tokens is None else read_tokens(tokens),
     )
     check_listening(listening.host, listening.tokens)

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from pqrlearn.errors import PqrError
 from pqrlearn.serve import metrics, models
-from pqrlearn.serve.committer import Committer
+from pqrlearn.serve.committer import Committer, unavailable
 from pqrlearn.serve.errors import Refused, Unavailable, UnknownId
 from pqrlearn.serve.http import Front
 from pqrlearn.serve.keeper import Keeper
@@ -22,6 +22,7 @@ from pqrlearn.serve.status import Status
 class Admin(Shared):
     """Also takes the snapshots that are due: one at a time."""
 
+    methods_of_model = ("GET", "POST")
     front: Front
 
     def __init__(
@@ -38,9 +39,8 @@ class Admin(Shared):
             Route("/readyz", self.ready),
             Route("/metrics", self.metrics),
             Route("/v1/status", self.status),
-            Route("/v1/model", self.swap, methods=["POST"]),
             Route("/v1/snapshot", self.snapshot, methods=["POST"]),
-            Route("/v1/rows/{id}", self.erase, methods=["DELETE"]),
+            Route("/v1/rows/{id:path}", self.erase, methods=["DELETE"]),
             Route("/", page),
             Route("/page/{name}", page),
         ]
@@ -58,6 +58,9 @@ class Admin(Shared):
 
     async def status(self, request: Request) -> Response:
         return as_json(self._status.summary())
+
+    async def model(self, request: Request) -> Response:
+        return await (self.swap if request.method == "POST" else super().model)(request)
 
     async def swap(self, request: Request) -> Response:
         data, folder = await request.body(), self._service.folder
@@ -81,6 +84,8 @@ class Admin(Shared):
                 await self._committer.durable()
                 while not self._keeper.ready:  # learning follows the answers
                     await asyncio.sleep(0.001)
+                    if self._service.log.failed is not None:
+                        raise unavailable(self._service)
                 await asyncio.to_thread(self._keeper.write)
                 self._keeper.failed = None
             except PqrError as error:

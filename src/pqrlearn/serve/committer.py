@@ -6,6 +6,8 @@ There is no timer: whatever has come in while one group was synced is the next g
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import threading
 import time
 from collections import deque
@@ -19,6 +21,7 @@ from pqrlearn.serve.service import Service
 
 Job = Callable[[], Any]
 _RECENT = 512
+log = logging.getLogger("pqrlearn.serve")
 
 
 class Committer:
@@ -107,7 +110,16 @@ class Committer:
             _settle(future, None, failed)
         if log.failed is None:
             self._synced(log.synced)
-            self._loop.call_soon(self._service.synced)
+            self._loop.call_soon(self._learn)
+
+    def _learn(self) -> None:
+        """A record that cannot be learned is a bug, or a disk that cannot be read: the model would
+        not be what the log says, so nothing more is accepted."""
+        try:
+            self._service.synced()
+        except Exception as error:
+            log.exception("what was logged cannot be learned")
+            self._service.log.failed = OSError(errno.EIO, f"learning failed: {error}")
 
 
 def unavailable(service: Service) -> Unavailable:

@@ -99,8 +99,9 @@ class Follower:
             before = self.replica.position
             for record in self.log.following(before, min(end, before + AT_ONCE)):
                 self.replica.apply(record)
-            if self.replica.position == before:
+            if self.replica.position == before:  # the end of a segment
                 self.log.refresh()
+                return
 
     def put(self, place: int) -> None:
         self._positions.put(place, self.replica.position)

@@ -27,6 +27,12 @@ class NotAllowed(Refused):
     status = 401
 
 
+class WrongOrigin(Refused):
+    """A web page of another site, in somebody's browser."""
+
+    status = 403
+
+
 class WrongHost(Refused):
     """A name that this service does not have: perhaps a web page has made it up."""
 
@@ -55,6 +61,11 @@ class Guard:
             raise WrongHost("the Host is not a name of this service: see --host-name")
         if len(self._good) < 100:
             self._good.add(host)
+
+    def check_origin(self, origin: bytes, host: bytes) -> None:
+        """A browser says which page asks: it must be one of this service."""
+        if origin.partition(b"://")[2] != host:
+            raise WrongOrigin("a page of another site may not ask this service")
 
     def check_token(self, role: str, given: bytes) -> None:
         if role == OPEN or not self._tokens:

@@ -69,7 +69,10 @@ class Front:
         status = 500
         try:
             headers = dict(scope["headers"])
-            self._guard.check_host(headers.get(b"host", b""))
+            host = headers.get(b"host", b"")
+            self._guard.check_host(host)
+            if b"origin" in headers:
+                self._guard.check_origin(headers[b"origin"], host)
             if route is None:
                 status = await self._pass_on(scope, headers, receive, send)
             else:

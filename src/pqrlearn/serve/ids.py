@@ -71,16 +71,17 @@ class Ids:
             self.waiting[key_of(row_in(record.payload).id)] = record.position
         elif kind == Kind.BOTH:
             both = labelled_in(record.payload)
-            self._finish(key_of(both.id), Finished(kind, record.position, both.label))
+            self.finish(key_of(both.id), kind, record.position, both.label)
         elif kind in (Kind.LABEL, Kind.TIMEOUT, Kind.EXPIRED):
             outcome = outcome_in(record.payload)
-            self._finish(key_of(outcome.id), Finished(kind, outcome.row, outcome.label))
+            self.finish(key_of(outcome.id), kind, outcome.row, outcome.label)
 
-    def _finish(self, key: bytes, what: Finished) -> None:
+    def finish(self, key: bytes, kind: int, row: int, label: float) -> None:
+        """The row of an id has a label, or will not get one."""
         self.waiting.pop(key, None)
         if len(self._recent) >= self._most_finished:
             self._older, self._recent = self._recent, {}
-        self._recent[key] = _FINISHED.pack(*what)
+        self._recent[key] = _FINISHED.pack(kind, row, label)
 
     def forget(self, key: bytes) -> None:
         """As if the id had never been seen."""

@@ -28,12 +28,13 @@ HOT: Final[dict[str, tuple[str, Any, Any, tuple[int, ...]]]] = {
     "/v1/score": ("Predict a row and forget it.", Score, Scored, ()),
 }
 """What is asked often, each with a :batch form: summary, request, answer, statuses of its own."""
-USUAL: Final = (400, 401, 413, 415, 421, 422, 503)
+USUAL: Final = (400, 401, 403, 413, 415, 421, 422, 503)
 """Statuses that every request with a body may get."""
 _TYPES: Final = (Predict, Learn, Score, Predicted, Learned, Scored, Failed, Explained)
 _TEXTS: Final = {
     400: "Not JSON, or not an Arrow stream.",
     401: "No token, or one for something else.",
+    403: "A page of another site.",
     404: "Unknown.",
     409: "The id belongs to another row, or has another label.",
     410: "Too late: the row does not wait any more.",

@@ -38,6 +38,8 @@ _row = decoder(Score)
 class Shared:
     """What every process answers, readers too."""
 
+    methods_of_model: tuple[str, ...] = ("GET",)
+
     def __init__(self, replica: Callable[[], Replica], settings: Settings) -> None:
         self._replica, self._settings = replica, settings
         self._one_at_a_time = asyncio.Lock()
@@ -46,7 +48,7 @@ class Shared:
         return [
             Route("/healthz", self.healthy),
             Route("/openapi.json", self.openapi),
-            Route("/v1/model", self.model, methods=["GET"]),
+            Route("/v1/model", self.model, methods=self.methods_of_model),
             Route("/v1/explain", self.explain, methods=["POST"]),
             Route("/v1/weights", self.weights),
         ]

@@ -29,9 +29,8 @@ def margin_of(model: Learner, features: dict[str, Any], settings: Settings) -> f
 
 def check_size(model: Learner, features: dict[str, Any], settings: Settings) -> None:
     size = len(features)
-    for value in features.values():
-        if type(value) is list:
-            size += len(value) - 1
+    if list in map(type, features.values()):
+        size += sum(len(value) - 1 for value in features.values() if type(value) is list)
     if size > settings.max_features:
         raise Refused(f"a row of {size:,} features; at most {settings.max_features:,}")
     pairs = size * (size - 1) // 2

@@ -26,7 +26,7 @@ from pqrlearn.serve.guard import Guard, check_listening
 from pqrlearn.serve.http import Front, Route
 from pqrlearn.serve.keeper import Keeper
 from pqrlearn.serve.positions import Positions
-from pqrlearn.serve.protocol import Protocol
+from pqrlearn.serve.protocol import REQUEST_SECONDS, Protocol
 from pqrlearn.serve.readers import Readers
 from pqrlearn.serve.rest import application
 from pqrlearn.serve.service import Service
@@ -48,6 +48,8 @@ class Listening:
     tokens: Mapping[str, str] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     """Names of the service that a Host may have, beside addresses and localhost."""
+    request_seconds: float = REQUEST_SECONDS
+    """How long a request may take to come in."""
     drain_seconds: float = 30.0
     """How long requests may take that are being answered when the service is stopped."""
 
@@ -75,10 +77,10 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def server_of(app: Any, drain_seconds: float) -> Server:
+def server_of(app: Any, drain_seconds: float, request_seconds: float = REQUEST_SECONDS) -> Server:
     config = uvicorn.Config(
         app,
-        http=Protocol,
+        http=type("Protocol", (Protocol,), {"request_seconds": request_seconds}),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -135,7 +137,7 @@ async def _serve(
         service.settings.max_body,
     )
     admin.front = front
-    server = server_of(front, listening.drain_seconds)
+    server = server_of(front, listening.drain_seconds, listening.request_seconds)
     server.stopping = lambda: setattr(status, "ready", False)
     status.ready = True
     readers = _readers(service, listening, shared)
@@ -208,8 +210,6 @@ async def _finish(service: Service, committer: Committer, admin: Admin) -> None:
         await admin.take_snapshot()
         service.append(Kind.END, b"")
         await committer.durable()
-    except Unavailable as error:
-        log.error("%s", error)
     finally:
         await committer.stop()
 

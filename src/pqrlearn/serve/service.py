@@ -7,13 +7,13 @@ waits for that compares `log.synced` with `log.appended`. Then `synced` learns, 
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from uuid import uuid4
 
 import msgspec
 import numpy as np
@@ -44,6 +44,8 @@ from pqrlearn.serve.settings import Settings
 
 LONGEST_ID: Final = 200
 """Bytes of an id."""
+LARGEST_ROW: Final = 1 << 24
+"""Bytes of a row in the log."""
 LARGEST_WEIGHT: Final = float(np.finfo(np.float32).max)
 _encoded = msgspec.json.Encoder().encode
 
@@ -52,6 +54,14 @@ _encoded = msgspec.json.Encoder().encode
 def fits(loss: str, label: float) -> bool:
     """Whether a loss takes a label."""
     return bool(loss_named(loss).check_label(np.array([label], np.float64)).all())
+
+
+def _text(features: dict[str, Any]) -> bytes:
+    """A row as the log keeps it."""
+    found = _encoded(features)
+    if len(found) > LARGEST_ROW:
+        raise Refused(f"a row of {len(found):,} bytes; at most {LARGEST_ROW:,}")
+    return found
 
 
 class Prediction(NamedTuple):
@@ -123,8 +133,9 @@ class Service:
                 return self._same_row(id, features, before)
         margin, prediction = score(self.model, features, self.settings)
         self.check_room()
-        name = uuid4().hex if id is None else id
-        self.append(Kind.PREDICT, pack_row(Row(name, margin, _encoded(features))))
+        name = os.urandom(16).hex() if id is None else id
+        record = self._put(Kind.PREDICT, pack_row(Row(name, margin, _text(features))))
+        self.ids.waiting[key or name.encode()] = record.position
         return Prediction(name, prediction, margin)
 
     def learn(
@@ -141,14 +152,15 @@ class Service:
         if (row := self.ids.waiting.get(key)) is not None:
             if features is not None:
                 self._same_row(id, features, row)
-            self.append(Kind.LABEL, pack_outcome(Outcome(id, row, label, weight)))
+            self._put(Kind.LABEL, pack_outcome(Outcome(id, row, label, weight)))
+            self.ids.finish(key, Kind.LABEL, row, label)
             return True
         if (found := self.ids.finished(key)) is not None:
             return self._learn_again(id, found, label, weight)
         if features is None:
             raise UnknownId(f"no row is known by the id {id!r}")
         margin = margin_of(self.model, features, self.settings)
-        both = Labelled(id, margin, label, weight, _encoded(features))
+        both = Labelled(id, margin, label, weight, _text(features))
         self.append(Kind.BOTH, pack_labelled(both))
         return True
 
@@ -209,8 +221,13 @@ class Service:
     # -- logging and learning --------------------------------------------------------------
 
     def append(self, kind: Kind, payload: bytes) -> Record:
-        record = self.log.append(kind, payload, self.now())
+        """Puts a record in line, and takes note of it."""
+        record = self._put(kind, payload)
         self.ids.apply(record)
+        return record
+
+    def _put(self, kind: Kind, payload: bytes) -> Record:
+        record = self.log.append(kind, payload, self.now())
         self._effects.append(record)
         return record
 
@@ -226,7 +243,8 @@ class Service:
         if self.barrier is not None:
             end = min(end, self.barrier)
         while effects and effects[0].position < end:
-            self.replica.apply(effects.popleft())
+            self.replica.apply(effects[0])
+            effects.popleft()
         self.log.forget_synced()
 
     def take_over(self, name: str) -> bool:
