@@ -77,7 +77,15 @@ class Admin(Shared):
         return as_json({"sequence": self._keeper.sequence})
 
     async def take_snapshot(self) -> None:
-        """Requests are answered meanwhile; learning waits, and catches up."""
+        """Requests are answered meanwhile; learning waits, and catches up.
+
+        Whoever waits for it may be cancelled, as when the service stops, but not the snapshot: a
+        thread cannot be, and would go on writing a model that learns again.
+        """
+        self._taking = asyncio.ensure_future(self._take_snapshot())
+        await asyncio.shield(self._taking)
+
+    async def _take_snapshot(self) -> None:
         async with self._snapshots:
             self._keeper.begin()
             try:
