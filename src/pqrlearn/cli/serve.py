@@ -126,6 +126,12 @@ class Duration(click.ParamType[float]):
     metavar="N",
     help="Most rows that wait for labels; the oldest expire. Default: 10,000,000.",
 )
+@click.option(
+    "--max-finished",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Ids that are remembered after their label, so that it is learned once. Default: 1,000,000.",
+)
 @click.option("--max-body", type=Bytes(), help="Most bytes of a request. Default: 64MB.")
 @click.option(
     "--max-rows",
