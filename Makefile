@@ -10,7 +10,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard csrc/*.* csrc/bind/*)
 # An editable install knows the files it found: a new or a missing one means installing again.
 STAMP := $(VENV)/.installed-$(firstword $(shell find src -name '*.py' | sort | cksum))
 
-.PHONY: setup check test test-long demo bench bench-kdd cost profile accuracy paper fuzz asan tsan attack clean
+.PHONY: setup check test test-long demo bench bench-kdd cost profile accuracy paper fuzz asan tsan attack torture clean
 
 setup: $(STAMP)
 
@@ -154,6 +154,11 @@ tsan: $(TSAN)/.built
 MINUTES ?= 10
 attack: setup build/fuzz/libsvm build/fuzz/vw
 	$(BIN)/python -m attack --minutes $(MINUTES) $(ATTACK)
+
+# A service under kill -9, SIGSTOP, slow and full disks, jumping clocks, torn writes, flipped bits; then
+# ten minutes of rows. Half an hour: make torture TORTURE="--kills 20 --soak 60"
+torture: setup
+	$(BIN)/python tests/torture.py $(TORTURE)
 
 clean:
 	rm -rf $(VENV) .venv-bench build dist

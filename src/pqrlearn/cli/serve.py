@@ -130,7 +130,7 @@ class Duration(click.ParamType[float]):
     "--max-finished",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Ids that are remembered after their label, so that it is learned once. Default: 1,000,000.",
+    help="Ids remembered after their label, which is learned once. Default: 1,000,000.",
 )
 @click.option("--max-body", type=Bytes(), help="Most bytes of a request. Default: 64MB.")
 @click.option(
