@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -31,7 +31,22 @@ class Duration(click.ParamType[float]):
         return float(found[1]) * _UNITS[found[2]]
 
 
-@click.command(cls=page.Command, short_help="Serve a model that learns from late labels.")
+class Command(page.Command):
+    """Has headings of its own."""
+
+    headings: ClassVar[dict[str, tuple[str, ...]]] = {
+        "Model": ("model_file", "schema"),
+        "Network": ("host", "port", "names", "tokens", "readers", "reader_port"),
+        "Labels": ("label_window", "unlabelled", "late"),
+        "Disk": ("keep_log", "snapshot_records", "segment_bytes"),
+        "Limits": (
+            *("max_body", "max_rows", "max_features", "max_pairs", "max_pending", "max_waiting"),
+            "request_time",
+        ),
+    }
+
+
+@click.command(cls=Command, short_help="Serve a model that learns from late labels.")
 @click.argument("folder", type=click.Path(file_okay=False))
 @click.option(
     "-m",

@@ -45,6 +45,9 @@ class Admin(Shared):
             Route("/page/{name}", page),
         ]
 
+    def _go_on(self) -> None:
+        self._committer.learn()
+
     async def ready(self, request: Request) -> Response:
         if self._service.log.failed is not None:
             return Response("the log has failed\n", 503, media_type="text/plain")

@@ -84,6 +84,8 @@ class Follower:
     def follow(self) -> bool:
         """Learns some of what is new; whether there is more."""
         end = self._positions.synced()
+        if self.replica.looked_at:
+            return False
         if self.replica.position >= end:
             self.caught_up = time.monotonic()
             return False

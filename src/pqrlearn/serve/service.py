@@ -238,8 +238,10 @@ class Service:
         return count
 
     def synced(self) -> None:
-        """Learns what has been synced, but for what waits for a snapshot."""
+        """Learns what has been synced, but for what waits for a snapshot or a look inside."""
         effects, end = self._effects, self.log.synced
+        if self.replica.looked_at:
+            return
         if self.barrier is not None:
             end = min(end, self.barrier)
         while effects and effects[0].position < end:
