@@ -233,6 +233,14 @@ def test_the_model_given_must_be_the_folders(tmp_path: Path) -> None:
     assert pqrlearn.load(next((folder / "models").iterdir())).to_bytes() == given
 
 
+def test_the_schema_given_must_be_the_models(tmp_path: Path) -> None:
+    folder, schema = tmp_path / "log", Schema((Column("site", "category"),))
+    Service(folder, Settings(), schema=schema).close()
+    Service(folder, Settings(), schema=schema).close()
+    with pytest.raises(HyperError, match="another schema"):
+        Service(folder, Settings(), schema=Schema((Column("site", "number"),)))
+
+
 def test_models_that_no_record_needs_are_removed(service: Service) -> None:
     keeper = Keeper(service)
     for alpha in (0.1, 0.2, 0.3):

@@ -17,7 +17,7 @@ import pytest
 import pqrlearn
 from command import SECONDS, failure
 from pqrlearn import LR, Column, Schema
-from serving import Running, label, replay, row
+from serving import Running, label, lr_file, replay, row
 
 A = {"site": "news", "price": 0.5}
 
@@ -112,6 +112,13 @@ def test_a_schema_says_what_fields_are(tmp_path: Path) -> None:
         running.ok("/v1/learn", {"id": "a", "label": 1, "features": {"site": 7, "hour": "9"}})
         running.ok("/v1/predict", {"features": {"site": 7}})
         assert running.get("/v1/model")["features"] == 2
+
+
+def test_a_model_has_its_own_schema(tmp_path: Path) -> None:
+    Schema((Column("site", "category"),)).write(tmp_path / "schema.toml")
+    given = ("--schema", tmp_path / "schema.toml", "-m", lr_file(tmp_path / "lr.pqr"))
+    said = failure(2, "serve", tmp_path / "log", *given)
+    assert said == "--schema is for a service without --model-file, which has its own"
 
 
 def test_a_second_server_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import click
 
 from pqrlearn.cli import options, page, show
 from pqrlearn.cli.words import Bytes, Choice
-from pqrlearn.errors import MissingExtra
+from pqrlearn.errors import MissingExtra, SettingsConflict
 from pqrlearn.schema import Schema
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -206,6 +206,8 @@ def serve(folder: str, quiet: bool, access_log: bool, **rest: Any) -> None:
         tokens={} if tokens is None else read_tokens(tokens),
     )
     check_listening(listening.host, listening.tokens)
+    if schema is not None and model is not None:
+        raise SettingsConflict("{schema} is for a service without {model_file}, which has its own")
     settings = Settings(**{name: value for name, value in rest.items() if value is not None})
     service = Service(
         Path(folder),

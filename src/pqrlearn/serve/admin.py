@@ -67,12 +67,13 @@ class Admin(Shared):
 
     async def swap(self, request: Request) -> Response:
         data, folder = await request.body(), self._service.folder
-        try:
-            name = await asyncio.to_thread(models.keep, folder, data)
-        except PqrError as error:
-            raise Refused(str(error)) from None
-        swapped = self._service.take_over(name)
-        await self._committer.durable()
+        async with self._snapshots:  # after which models are removed that no record names
+            try:
+                name = await asyncio.to_thread(models.keep, folder, data)
+            except PqrError as error:
+                raise Refused(str(error)) from None
+            swapped = self._service.take_over(name)
+            await self._committer.durable()
         return as_json({"file": name, "swapped": swapped})
 
     async def snapshot(self, request: Request) -> Response:

@@ -34,6 +34,7 @@ from pqrlearn.serve.status import Status
 from pqrlearn.serve.windows import expire
 
 TICK_SECONDS = 0.5
+MOST_CONNECTIONS = 4096
 log = logging.getLogger("pqrlearn.serve")
 
 
@@ -89,6 +90,7 @@ def server_of(app: Any, drain_seconds: float, request_seconds: float = REQUEST_S
         proxy_headers=False,
         timeout_graceful_shutdown=int(drain_seconds),
         backlog=1024,
+        limit_concurrency=MOST_CONNECTIONS,
     )
     return Server(config)
 
@@ -201,6 +203,8 @@ async def _chores(
                 await admin.take_snapshot()
         except Unavailable as error:
             log.warning("%s", error)
+        except Exception:
+            log.exception("a chore has failed")
         await asyncio.sleep(0.01 if more else TICK_SECONDS)
 
 
