@@ -81,7 +81,13 @@ class Admin(Shared):
         return as_json({"sequence": self._keeper.sequence})
 
     async def take_snapshot(self) -> None:
-        """Requests are answered meanwhile; learning waits, and catches up."""
+        """Requests are answered meanwhile; learning waits, and catches up.
+
+        Who asks may be cancelled, but not the snapshot: learning must wait until it is written.
+        """
+        await asyncio.shield(asyncio.create_task(self._take_snapshot()))
+
+    async def _take_snapshot(self) -> None:
         async with self._snapshots:
             self._keeper.begin()
             try:

@@ -96,6 +96,9 @@ class Shared:
 
     async def _aside(self, call: Callable[[], Any]) -> Any:
         """On another thread; requests are answered meanwhile, and learning waits."""
+        return await asyncio.shield(asyncio.create_task(self._alone(call)))
+
+    async def _alone(self, call: Callable[[], Any]) -> Any:
         async with self._one_at_a_time:
             replica = self._replica()
             replica.looked_at += 1
