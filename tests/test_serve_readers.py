@@ -21,7 +21,7 @@ from serving import Running, busy, children, label, row, start_lr
 
 
 def caught_up(follower: Follower) -> bytes:
-    while follower.follow():
+    while follower.follow() or follower.lag()["lag_bytes"]:
         pass
     return follower.replica.model.to_bytes()
 

@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as Page
 
-from pqrlearn.errors import Corrupt
+from pqrlearn.errors import Corrupt, ModelFileError
 from pqrlearn.learners import Auto
 from pqrlearn.logfile import Log
 from pqrlearn.serve import snapshots
@@ -84,14 +84,17 @@ class Follower:
     def follow(self) -> bool:
         """Learns some of what is new; whether there is more."""
         end = self._positions.synced()
+        if self.replica.looked_at:
+            return False
         if self.replica.position >= end:
             self.caught_up = time.monotonic()
             return False
         try:
             self._learn(min(end, self.replica.position + AT_ONCE), end)
-        except (Erased, KeyError, FileNotFoundError):  # removed or erased, behind a snapshot
-            self.log.close_files()
+        except (Erased, KeyError, FileNotFoundError, ModelFileError):
+            self.log.close_files()  # removed or erased, behind a snapshot
             self._begin()
+            return False
         return True
 
     def _learn(self, enough: int, end: int) -> None:
