@@ -15,7 +15,8 @@ STAMP := $(VENV)/.installed-$(FILES)
 PLAIN := $(VENV)/.plain-$(FILES)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup check test test-long test-spark demo bench bench-kdd cost profile accuracy paper fuzz asan tsan attack clean
+.PHONY: setup check test test-long test-spark demo bench bench-kdd cost profile accuracy paper fuzz asan tsan attack \
+	torture clean
 
 setup: $(STAMP)
 
@@ -169,6 +170,11 @@ tsan: $(TSAN)/.built
 MINUTES ?= 10
 attack: setup build/fuzz/libsvm build/fuzz/vw
 	$(BIN)/python -m attack --minutes $(MINUTES) $(ATTACK)
+
+# A service under kill -9, SIGSTOP, slow and full disks, jumping clocks, torn writes, flipped bits; then
+# ten minutes of rows. Half an hour: make torture TORTURE="--kills 20 --soak 60"
+torture: setup
+	$(BIN)/python tests/torture.py $(TORTURE)
 
 clean:
 	rm -rf $(VENV) .venv-bench build dist

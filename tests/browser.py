@@ -41,12 +41,16 @@ class Browser:
         self.ask("POST", "/goog/cdp/execute", cmd=name, params=parameters)
 
     def open(self, path: Path, width: int, *, dark: bool) -> None:
-        """Loads a page into a window that is `width` CSS pixels wide; narrow ones are phones."""
+        """Loads a page from a file."""
+        self.resize(width, dark=dark)
+        self.ask("POST", "/url", url=path.as_uri())
+
+    def resize(self, width: int, *, dark: bool) -> None:
+        """Makes the window `width` CSS pixels wide; narrow ones are phones."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
         self._command("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._command("Emulation.setEmulatedMedia", features=[scheme])
-        self.ask("POST", "/url", url=path.as_uri())
 
     def run(self, script: str) -> Any:
         """What a script returns."""
@@ -58,7 +62,7 @@ class Browser:
 
 
 @contextmanager
-def browser(folder: Path) -> Iterator[Browser]:
+def browser(folder: Path, width: int = 1280, *, dark: bool = False) -> Iterator[Browser]:
     """A new browser; `folder` is for its files."""
     needs_program("chromium", package="chromium")
     needs_program("chromedriver", package="chromium-driver")
@@ -74,6 +78,7 @@ def browser(folder: Path) -> Iterator[Browser]:
             session = Browser(root).ask("POST", "/session", **wanted)["sessionId"]
             window = Browser(f"{root}/session/{session}")
             try:
+                window.resize(width, dark=dark)
                 yield window
             finally:
                 window.ask("DELETE", "")

@@ -82,7 +82,7 @@ class Killed:
 
     def kill(self) -> None:
         """Serves under load for a moment, and is killed."""
-        with Running(self.folder, *self.options) as running:
+        with self.begin() as running:
             self.check(running)
             seeds = [self.random.random() for _ in self.memories]
             clients = [
@@ -92,12 +92,22 @@ class Killed:
             for client in clients:
                 client.start()
             self._wait_for_answers()
-            time.sleep(self.random.uniform(0, 0.5))
+            self.disturb(running)
             running.kill()
             for client in clients:
                 client.join(SECONDS)
                 assert client.failure is None, client.failure
         self.kills += 1
+
+    def begin(self) -> Running:
+        return Running(self.folder, *self.options)
+
+    def disturb(self, running: Running) -> None:
+        """What happens before the kill."""
+        time.sleep(self.random.uniform(0, 0.5))
+
+    def settle(self, running: Running) -> None:
+        """What holds when all clients are gone."""
 
     def _wait_for_answers(self) -> None:
         before, deadline = self._answers(), time.monotonic() + SECONDS
@@ -127,8 +137,9 @@ class Killed:
 
     def finish(self) -> int:
         """All labels were learned once, by a model that equals a replay; how many there were."""
-        with Running(self.folder, *self.options) as running:
+        with self.begin() as running:
             self.check(running)
+            self.settle(running)
             running.stop()
         labels = {id: y for memory in self.memories for id, y in memory.labels.items()}
         learned = Counter(outcome_ids(self.folder))

@@ -6,6 +6,7 @@ The replay knows the format of the log from docs/serving.md alone.
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 from pathlib import Path
@@ -102,11 +103,17 @@ def replay(folder: Path) -> bytes:
 class Running:
     """`pqr serve` in a process of its own, on a port that is free."""
 
-    def __init__(self, folder: Path, *options: object) -> None:
+    def __init__(
+        self, folder: Path, *options: object, environment: dict[str, str] | None = None
+    ) -> None:
         command = [PQR, "serve", str(folder), "--port", "0", "--quiet", *map(str, options)]
         self.folder = folder
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | (environment or {}),
         )
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()

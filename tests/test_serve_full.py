@@ -54,6 +54,7 @@ def test_a_full_disk_ends_acknowledging_and_loses_nothing(
                 acknowledged.append(found.json())
             assert found.status_code == 503
             assert "No space left on device" in found.json()["error"]
+            assert found.headers["retry-after"] == "1"
             again = client.post("/v1/learn", json={"id": "0", "label": 1})
             assert again.status_code == 503  # for good, though this record is small
             assert client.get("/readyz").status_code == 503

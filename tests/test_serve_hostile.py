@@ -20,7 +20,7 @@ from serving import Running
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("hostile") / "log"
-    with Running(folder, "--request-time", "0.5s", "--max-body", 100_000) as running:
+    with Running(folder, "--request-time", "2s", "--max-body", 100_000) as running:
         yield running
 
 
@@ -105,8 +105,9 @@ def test_the_service_does_as_its_document_says(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{running.url}/openapi.json"]
         # Which rows and labels are good, only the model knows.
         excluded = ["--exclude-checks", "positive_data_acceptance"]
+        patient = ["--request-timeout", "100"]
         done = subprocess.run(
-            [*command, "--max-examples", "15", "--seed", "1", "--no-color", *excluded],
+            [*command, "--max-examples", "15", "--seed", "1", "--no-color", *excluded, *patient],
             capture_output=True,
             text=True,
             timeout=SECONDS,

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
-from random import Random
 from typing import Any
 
 import httpx
 import pyarrow as pa
 import pytest
 
-import pqrlearn
-from command import failure
-from pqrlearn import LR, Column, Schema
-from serving import Running, label, lr_file, replay, row
+from serving import Running, lr_file
 
 A = {"site": "news", "price": 0.5}
-TOKENS = {"predict": "p" * 20, "learn": "l" * 20, "admin": "a" * 20}
 ARROW = {"content-type": "application/vnd.apache.arrow.stream"}
 
 
@@ -32,14 +23,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("serve")
     limits = ("--max-rows", 500, "--max-body", 300_000, "--max-features", 50, "--keep-log")
     with Running(folder / "log", "-m", lr_file(folder / "lr.pqr"), *limits) as running:
-        yield running
-
-
-@pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[Running]:
-    (tmp_path / "tokens.toml").write_text("".join(f'{k} = "{v}"\n' for k, v in TOKENS.items()))
-    options = ("--tokens", tmp_path / "tokens.toml", "--host-name", "clicks.example")
-    with Running(tmp_path / "log", *options) as running:
         yield running
 
 
@@ -177,6 +160,7 @@ def test_the_status_has_what_the_page_needs(server: Running) -> None:
 
 
 def test_prometheus_can_read_the_figures(server: Running) -> None:
+    server.ok("/v1/predict", {"features": A})
     text = server.client.get("/metrics").text
     samples = [line for line in text.splitlines() if not line.startswith("#")]
     for line in samples:
@@ -275,211 +259,6 @@ def test_an_endless_head_is_cut_off(server: Running) -> None:
     assert server.client.get("/healthz").status_code == 200
 
 
-# Safety.
-
-
-def bearer(role: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {TOKENS[role]}"}
-
-
-def test_each_token_is_for_its_own_endpoints(guarded: Running) -> None:
-    predict, learn = {"features": A, "id": "a"}, {"id": "a", "label": 1}
-    for path, body, good in (
-        ("/v1/predict", predict, ("predict", "admin")),
-        ("/v1/score", {"features": A}, ("predict", "admin")),
-        ("/v1/explain", {"features": A}, ("predict", "admin")),
-        ("/v1/learn", learn, ("learn", "admin")),
-        ("/v1/snapshot", {}, ("admin",)),
-    ):
-        assert guarded.post(path, body).status_code == 401
-        for role in TOKENS:
-            status = guarded.post(path, body, headers=bearer(role)).status_code
-            assert status == (200 if role in good else 401), (path, role)
-    for path in ("/v1/model", "/v1/status", "/metrics"):
-        assert guarded.client.get(path).status_code == 401
-        assert guarded.client.get(path, headers=bearer("learn")).status_code == 200
-    for path in ("/healthz", "/readyz", "/", "/openapi.json"):
-        assert guarded.client.get(path).status_code == 200
-    wrong = {"authorization": "Bearer nonsense"}
-    assert guarded.post("/v1/predict", predict, headers=wrong).status_code == 401
-
-
-def test_a_host_must_be_a_name_of_the_service(guarded: Running) -> None:
-    port = httpx.URL(guarded.url).port
-    for host, status in (
-        (f"localhost:{port}", 200),
-        (f"127.0.0.1:{port}", 200),
-        (f"[::1]:{port}", 200),
-        ("clicks.example", 200),
-        ("Clicks.Example:443", 200),
-        ("evil.example", 421),
-        (f"127.0.0.1.evil.example:{port}", 421),
-        ("", 421),
-    ):
-        found = guarded.client.get("/healthz", headers={"host": host})
-        assert found.status_code == status, host
-
-
-def test_pages_of_other_sites_are_refused(server: Running) -> None:
-    own = server.url
-    for origin, status in ((own, 200), ("https://evil.example", 403), ("null", 403)):
-        asked = server.post("/v1/score", {"features": A}, headers={"origin": origin})
-        assert asked.status_code == status, origin
-        assert server.client.get("/healthz", headers={"origin": origin}).status_code == status
-
-
-def test_it_does_not_listen_to_others_without_a_token(tmp_path: Path) -> None:
-    said = failure(2, "serve", tmp_path / "log", "--host", "0.0.0.0", "--port", 0)
-    assert "give it --tokens FILE" in said
-    assert not (tmp_path / "log").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "has no tokens"),
-        ('root = "0123456789abcdef"', "'root' is no role"),
-        ('admin = "short"', "must have 16"),
-        ("admin", "not TOML"),
-    ],
-)
-def test_bad_files_of_tokens_are_refused(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "tokens").write_text(text)
-    said = failure(3, "serve", tmp_path / "log", "--tokens", tmp_path / "tokens")
-    assert message in said
-
-
-def test_the_access_log_has_no_payloads(tmp_path: Path) -> None:
-    with Running(tmp_path / "log", "--access-log") as running:
-        running.ok("/v1/predict", {"id": "secret-id", "features": {"name": "secret-name"}})
-        running.client.delete("/v1/rows/secret-id?why=secret-query")
-        running.client.get("/secret-path")
-        said = running.stop()
-    assert "POST /v1/predict 200" in said
-    assert "DELETE /v1/rows/{id} 200" in said
-    assert "secret" not in said
-
-
-# Starting, stopping, recovering.
-
-
-def test_sigterm_leaves_a_snapshot_and_exits_with_0(tmp_path: Path) -> None:
-    folder, random = tmp_path / "log", Random(1)
-    with Running(folder) as running:
-        for n in range(50):
-            features = row(random)
-            running.ok("/v1/predict", {"id": str(n), "features": features})
-            running.ok("/v1/learn", {"id": str(n), "label": label(features, random)})
-        assert running.get("/v1/model")["rows"] == 50
-        running.stop()
-    (saved,) = (folder / "snapshots").iterdir()
-    assert pqrlearn.load(saved / "model.pqr").to_bytes() == replay(folder)
-    with Running(folder) as running:
-        found = running.get("/v1/status")
-        assert found["log"]["replayed_records"] <= 1  # that it was the end
-        assert found["model"]["rows"] == 50
-
-
-def test_after_kill_everything_acknowledged_is_there(tmp_path: Path) -> None:
-    folder, random = tmp_path / "log", Random(2)
-    with Running(folder, "--keep-log") as running:
-        for n in range(50):
-            features = row(random)
-            running.ok("/v1/predict", {"id": str(n), "features": features})
-            if n % 2:
-                running.ok("/v1/learn", {"id": str(n), "label": label(features, random)})
-        running.kill()
-    with Running(folder, "--keep-log") as running:
-        found = running.get("/v1/status")
-        assert (found["model"]["rows"], found["ids"]["waiting"]) == (25, 25)
-        running.ok("/v1/snapshot", {})
-        for n in range(0, 50, 2):
-            assert running.ok("/v1/learn", {"id": str(n), "label": 1.0})["learned"]
-        running.stop()
-    saved = sorted((folder / "snapshots").iterdir())[-1]
-    assert pqrlearn.load(saved / "model.pqr").to_bytes() == replay(folder)
-
-
-def test_a_model_is_swapped_while_it_serves(tmp_path: Path) -> None:
-    other = LR(alpha=0.5)
-    other.learn_many([A] * 20, [1] * 20)
-    with Running(tmp_path / "log") as running:
-        running.ok("/v1/predict", {"id": "a", "features": A})
-        asked = running.client.post("/v1/model", content=other.to_bytes())
-        assert asked.json()["swapped"]
-        assert not running.client.post("/v1/model", content=other.to_bytes()).json()["swapped"]
-        assert running.ok("/v1/score", {"features": A})["margin"] == other.margin_one(A)
-        assert running.get("/v1/model")["kind"] == "lr"
-        assert running.ok("/v1/learn", {"id": "a", "label": 1})["learned"]
-        assert running.client.post("/v1/model", content=b"nonsense").status_code == 422
-        running.kill()
-    with Running(tmp_path / "log") as running:
-        assert running.get("/v1/model")["rows"] == 21
-
-
-def test_an_id_is_erased(tmp_path: Path) -> None:
-    folder = tmp_path / "log"
-    with Running(folder) as running:
-        running.ok("/v1/predict", {"id": "alice", "features": {"site": "very-secret"}})
-        running.ok("/v1/predict", {"id": "bob", "features": A})
-        assert running.client.delete("/v1/rows/alice").json() == {"erased": 2}
-        assert running.client.delete("/v1/rows/alice").status_code == 404
-        assert running.post("/v1/learn", {"id": "alice", "label": 1}).status_code == 404
-        assert running.ok("/v1/learn", {"id": "bob", "label": 1})["learned"]
-        running.kill()
-    assert b"very-secret" not in b"".join(path.read_bytes() for path in folder.glob("log/*"))
-    with Running(folder) as running:
-        assert running.get("/v1/model")["rows"] == 1
-
-
-def test_windows_pass_while_nobody_asks(tmp_path: Path) -> None:
-    with Running(tmp_path / "log", "--label-window", "0.2s") as running:
-        running.ok("/v1/predict", {"id": "a", "features": A})
-        while running.get("/v1/status")["figures"]["timeouts"] == 0:
-            time.sleep(0.05)
-        assert running.post("/v1/learn", {"id": "a", "label": 1}).status_code == 410
-        assert running.get("/v1/model")["rows"] == 1
-
-
-def test_a_schema_says_what_fields_are(tmp_path: Path) -> None:
-    schema = Schema((Column("site", "category"), Column("hour", "number")))
-    schema.write(tmp_path / "schema.toml")
-    with Running(tmp_path / "log", "--schema", tmp_path / "schema.toml") as running:
-        found = running.post("/v1/predict", {"features": {"color": "red"}})
-        assert (found.status_code, found.json()["error"]) == (
-            422,
-            "field 'color' is not in the schema",
-        )
-        running.ok("/v1/learn", {"id": "a", "label": 1, "features": {"site": 7, "hour": "9"}})
-        running.ok("/v1/predict", {"features": {"site": 7}})
-        assert running.get("/v1/model")["features"] == 2
-
-
-def test_a_second_server_is_refused(tmp_path: Path) -> None:
-    with Running(tmp_path / "log"):
-        assert "in use by another" in failure(1, "serve", tmp_path / "log", "--port", 0)
-
-
-def test_damage_is_exit_4_with_its_place(tmp_path: Path) -> None:
-    folder = tmp_path / "log"
-    with Running(folder) as running:
-        for _ in range(3):
-            running.ok("/v1/predict", {"features": A})
-        running.kill()
-    (path,) = (folder / "log").iterdir()
-    data = bytearray(path.read_bytes())
-    data[100] ^= 1
-    path.write_bytes(data)
-    assert "damaged at byte 64" in failure(4, "serve", folder, "--port", 0)
-
-
-def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        said = failure(1, "serve", tmp_path / "log", "--quiet", "--port", port)
-    assert said == f"127.0.0.1:{port}: cannot listen there: Address already in use"
-
-
 def test_the_document_names_every_endpoint(server: Running) -> None:
     found = server.get("/openapi.json")
     assert {"/v1/predict", "/v1/predict:batch", "/v1/learn:batch", "/metrics"} <= found[
@@ -488,36 +267,3 @@ def test_the_document_names_every_endpoint(server: Running) -> None:
     text = json.dumps(found)
     for name in set(text.split("#/components/schemas/")[1:]):
         assert name.partition('"')[0] in found["components"]["schemas"]
-
-
-# What is missing.
-
-
-@pytest.mark.parametrize(
-    ("module", "arguments"),
-    [
-        ("uvicorn", ("serve", "log")),
-        ("google_crc32c", ("serve", "log")),
-        ("google_crc32c", ("log", ".")),
-        ("msgspec", ("serve", "log")),
-    ],
-)
-def test_a_missing_extra_is_named(tmp_path: Path, module: str, arguments: tuple[str, ...]) -> None:
-    script = (
-        "import sys; sys.modules[sys.argv.pop(1)] = None; from pqrlearn.cli import main; main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, module, *arguments],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert done.stderr.endswith('need an extra: pip install "pqrlearn[serve]"\n'), done.stderr
-
-
-def test_the_client_names_the_missing_extra() -> None:
-    script = "import sys; sys.modules['httpx'] = None; from pqrlearn import Client"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert 'pip install "pqrlearn[serve]"' in done.stderr

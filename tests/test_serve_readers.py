@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 from random import Random
@@ -21,7 +25,7 @@ from serving import Running, busy, children, label, row, start_lr
 
 
 def caught_up(follower: Follower) -> bytes:
-    while follower.follow():
+    while follower.follow() or follower.lag()["lag_bytes"]:
         pass
     return follower.replica.model.to_bytes()
 
@@ -137,3 +141,21 @@ def test_a_reader_that_dies_is_started_again_and_none_outlives_the_service(tmp_p
         assert httpx.get(f"{url}/healthz", timeout=SECONDS).text == "ok\n"
         running.kill()
         wait_for(lambda: Path(f"/proc/{second}").exists(), False)
+
+
+def test_a_reader_ends_whose_service_was_gone_before_it_was_there(tmp_path: Path) -> None:
+    service = start_lr(tmp_path / "log")
+    Positions(service.folder, new=True)
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    limits = {"max_features": 10, "max_pairs": 10, "max_rows": 10, "max_body": 1000}
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        told = {"folder": str(service.folder), "number": 1, "file": listener.fileno()}
+        told |= {"parent": gone.pid, "tokens": {}, "names": [], "limits": limits}
+        command = [sys.executable, "-m", "pqrlearn.serve.follow"]
+        reader = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()])
+        try:
+            reader.communicate(json.dumps(told).encode(), timeout=SECONDS)
+        finally:
+            reader.kill()
+    assert reader.returncode == 0

@@ -6,7 +6,7 @@ import re
 import tomllib
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import click
 
@@ -47,12 +47,14 @@ _RANGE = r"(?:[\d.]+<=?)?x(?:[<>]=?[\d.]+)?"  # as in x>=1, which the message of
 
 
 class Command(click.Command):
-    """Shows its options under HEADINGS; those without one come last."""
+    """Shows its options under headings; those without one come last."""
+
+    headings: ClassVar[dict[str, tuple[str, ...]]] = HEADINGS
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         params = self.get_params(context)
         left = {param.name: param for param in params if isinstance(param, click.Option)}
-        for title, names in HEADINGS.items():
+        for title, names in self.headings.items():
             _section(title, [left.pop(name) for name in names if name in left], context, formatter)
         _section("Options", list(left.values()), context, formatter)
 

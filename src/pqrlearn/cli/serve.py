@@ -7,13 +7,13 @@ import re
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
 from pqrlearn.cli import options, page, show
 from pqrlearn.cli.words import Bytes, Choice
-from pqrlearn.errors import MissingExtra
+from pqrlearn.errors import MissingExtra, SettingsConflict
 from pqrlearn.schema import Schema
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -31,7 +31,22 @@ class Duration(click.ParamType[float]):
         return float(found[1]) * _UNITS[found[2]]
 
 
-@click.command(cls=page.Command, short_help="Serve a model that learns from late labels.")
+class Command(page.Command):
+    """Has headings of its own."""
+
+    headings: ClassVar[dict[str, tuple[str, ...]]] = {
+        "Model": ("model_file", "schema"),
+        "Network": ("host", "port", "names", "tokens", "readers", "reader_port"),
+        "Labels": ("label_window", "unlabelled", "late"),
+        "Disk": ("keep_log", "snapshot_records", "segment_bytes"),
+        "Limits": (
+            *("max_body", "max_rows", "max_features", "max_pairs", "max_pending", "max_waiting"),
+            "request_time",
+        ),
+    }
+
+
+@click.command(cls=Command, short_help="Serve a model that learns from late labels.")
 @click.argument("folder", type=click.Path(file_okay=False))
 @click.option(
     "-m",
@@ -126,6 +141,12 @@ class Duration(click.ParamType[float]):
     metavar="N",
     help="Most rows that wait for labels; the oldest expire. Default: 10,000,000.",
 )
+@click.option(
+    "--max-finished",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Ids remembered after their label, which is learned once. Default: 1,000,000.",
+)
 @click.option("--max-body", type=Bytes(), help="Most bytes of a request. Default: 64MB.")
 @click.option(
     "--max-rows",
@@ -191,6 +212,8 @@ def serve(folder: str, quiet: bool, access_log: bool, **rest: Any) -> None:
         tokens={} if tokens is None else read_tokens(tokens),
     )
     check_listening(listening.host, listening.tokens)
+    if schema is not None and model is not None:
+        raise SettingsConflict("{schema} is for a service without {model_file}, which has its own")
     settings = Settings(**{name: value for name, value in rest.items() if value is not None})
     service = Service(
         Path(folder),

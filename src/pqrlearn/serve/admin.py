@@ -45,6 +45,9 @@ class Admin(Shared):
             Route("/page/{name}", page),
         ]
 
+    def _go_on(self) -> None:
+        self._committer.learn()
+
     async def ready(self, request: Request) -> Response:
         if self._service.log.failed is not None:
             return Response("the log has failed\n", 503, media_type="text/plain")
@@ -64,12 +67,13 @@ class Admin(Shared):
 
     async def swap(self, request: Request) -> Response:
         data, folder = await request.body(), self._service.folder
-        try:
-            name = await asyncio.to_thread(models.keep, folder, data)
-        except PqrError as error:
-            raise Refused(str(error)) from None
-        swapped = self._service.take_over(name)
-        await self._committer.durable()
+        async with self._snapshots:  # after which models are removed that no record names
+            try:
+                name = await asyncio.to_thread(models.keep, folder, data)
+            except PqrError as error:
+                raise Refused(str(error)) from None
+            swapped = self._service.take_over(name)
+            await self._committer.durable()
         return as_json({"file": name, "swapped": swapped})
 
     async def snapshot(self, request: Request) -> Response:
@@ -77,7 +81,13 @@ class Admin(Shared):
         return as_json({"sequence": self._keeper.sequence})
 
     async def take_snapshot(self) -> None:
-        """Requests are answered meanwhile; learning waits, and catches up."""
+        """Requests are answered meanwhile; learning waits, and catches up.
+
+        Who asks may be cancelled, but not the snapshot: learning must wait until it is written.
+        """
+        await asyncio.shield(asyncio.create_task(self._take_snapshot()))
+
+    async def _take_snapshot(self) -> None:
         async with self._snapshots:
             self._keeper.begin()
             try:

@@ -110,9 +110,9 @@ class Committer:
             _settle(future, None, failed)
         if log.failed is None:
             self._synced(log.synced)
-            self._loop.call_soon(self._learn)
+            self._loop.call_soon(self.learn)
 
-    def _learn(self) -> None:
+    def learn(self) -> None:
         """A record that cannot be learned is a bug, or a disk that cannot be read: the model would
         not be what the log says, so nothing more is accepted."""
         try:

@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as Page
 
-from pqrlearn.errors import Corrupt
+from pqrlearn.errors import Corrupt, ModelFileError
 from pqrlearn.learners import Auto
 from pqrlearn.logfile import Log
 from pqrlearn.serve import snapshots
@@ -51,6 +51,8 @@ class Reader:
     number: int
     file: int
     """The descriptor of the socket that all readers share."""
+    parent: int
+    """The process of the service: it may be gone before the reader is there."""
     tokens: dict[str, str]
     names: list[str]
     limits: dict[str, Any]
@@ -84,14 +86,17 @@ class Follower:
     def follow(self) -> bool:
         """Learns some of what is new; whether there is more."""
         end = self._positions.synced()
+        if self.replica.looked_at:
+            return False
         if self.replica.position >= end:
             self.caught_up = time.monotonic()
             return False
         try:
             self._learn(min(end, self.replica.position + AT_ONCE), end)
-        except (Erased, KeyError, FileNotFoundError):  # removed or erased, behind a snapshot
-            self.log.close_files()
+        except (Erased, KeyError, FileNotFoundError, ModelFileError):
+            self.log.close_files()  # removed or erased, behind a snapshot
             self._begin()
+            return False
         return True
 
     def _learn(self, enough: int, end: int) -> None:
@@ -143,20 +148,19 @@ async def serve(told: Reader) -> None:
     }
     guard = Guard(told.tokens, tuple(told.names))
     server = server_of(Front(guard, routes, application(pages.routes()), settings.max_body), 10)
-    following = asyncio.create_task(_follow(follower, pages, told.number, server))
+    following = asyncio.create_task(_follow(follower, pages, told, server))
     await server.serve(sockets=[socket.socket(fileno=told.file)])
     following.cancel()
     with suppress(asyncio.CancelledError):
         await following
 
 
-async def _follow(follower: Follower, pages: Pages, number: int, server: Any) -> None:
+async def _follow(follower: Follower, pages: Pages, told: Reader, server: Any) -> None:
     """Until the service that has started it is gone."""
-    parent = os.getppid()
     try:
-        while os.getppid() == parent:
+        while os.getppid() == told.parent:
             more = follower.follow()
-            follower.put(number)
+            follower.put(told.number)
             pages.ready = pages.ready or not more
             await asyncio.sleep(0 if more else POLL_SECONDS)
     finally:

@@ -205,6 +205,7 @@ class LogWriter(Log):
             if file is not None:
                 os.close(file)
             segment.path.unlink()
+            sync(segment.path.parent)  # one after the other: no gap, whatever happens
             removed.append(segment.path)
         return removed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
 import subprocess
 import sys
@@ -32,6 +33,7 @@ class Readers:
         limits = {name: getattr(settings, name) for name in _LIMITS}
         self._told = [
             {"folder": str(folder), "number": number, "file": listener.fileno()}
+            | {"parent": os.getpid()}
             | {"tokens": dict(tokens), "names": list(names), "limits": limits}
             for number in range(1, count + 1)
         ]

@@ -48,6 +48,8 @@ def recover(
             f"{log.folder}: has another model than the one given: start it without one, and POST "
             "the other one to /v1/model to swap it in"
         )
+    elif schema is not None and schema != found.replica.model.schema:
+        raise HyperError(f"{log.folder}: its model has another schema than the one given")
     found.seconds = time.monotonic() - started
     return found
 

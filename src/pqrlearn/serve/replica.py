@@ -37,6 +37,8 @@ class Replica:
         self.refused = 0
         """How many rows the model could not learn."""
         self.swaps: list[tuple[int, str]] = []
+        self.looked_at = 0
+        """How many look inside the model on another thread: it must not learn meanwhile."""
         self.use(model, reference)
         self.figures = Figures(self.model.loss)
 

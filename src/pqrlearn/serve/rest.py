@@ -63,7 +63,6 @@ class Shared:
         return as_json(await self._aside(lambda: model_figures(self._replica())))
 
     async def explain(self, request: Request) -> Response:
-        """On another thread: it may take long, of a model that is collapsed first."""
         features = _row(await request.body()).features
         model = self._replica().model
         check_size(model, features, self._settings)
@@ -96,8 +95,21 @@ class Shared:
         return as_json({block: [one._asdict() for one in rows] for block, rows in found.items()})
 
     async def _aside(self, call: Callable[[], Any]) -> Any:
+        """On another thread; requests are answered meanwhile, and learning waits."""
+        return await asyncio.shield(asyncio.create_task(self._alone(call)))
+
+    async def _alone(self, call: Callable[[], Any]) -> Any:
         async with self._one_at_a_time:
-            return await asyncio.to_thread(call)
+            replica = self._replica()
+            replica.looked_at += 1
+            try:
+                return await asyncio.to_thread(call)
+            finally:
+                replica.looked_at -= 1
+                self._go_on()
+
+    def _go_on(self) -> None:
+        """Learns what has waited."""
 
 
 async def page(request: Request) -> Response:

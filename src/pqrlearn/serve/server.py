@@ -34,6 +34,7 @@ from pqrlearn.serve.status import Status
 from pqrlearn.serve.windows import expire
 
 TICK_SECONDS = 0.5
+MOST_CONNECTIONS = 4096
 log = logging.getLogger("pqrlearn.serve")
 
 
@@ -89,6 +90,7 @@ def server_of(app: Any, drain_seconds: float, request_seconds: float = REQUEST_S
         proxy_headers=False,
         timeout_graceful_shutdown=int(drain_seconds),
         backlog=1024,
+        limit_concurrency=MOST_CONNECTIONS,
     )
     return Server(config)
 
@@ -117,6 +119,75 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return found
 
 
+class _Parts:
+    """All that a service is made of, put together on its event loop."""
+
+    def __init__(
+        self, service: Service, listening: Listening, shared: socket.socket | None
+    ) -> None:
+        self.service = service
+        self._positions = Positions(service.folder, new=True)
+        self._positions.put(0, service.log.synced)
+        self.committer = Committer(service, lambda position: self._positions.put(0, position))
+        self.keeper = Keeper(service)
+        self.status = Status(service, self.committer, self.keeper, self._positions)
+        self.admin = Admin(service, self.committer, self.keeper, self.status)
+        self.readers: Readers | None = None
+        if shared is not None:
+            self.readers = Readers(
+                service.folder,
+                listening.readers,
+                shared,
+                service.settings,
+                listening.tokens,
+                listening.names,
+            )
+
+    def front(self, listening: Listening) -> Front:
+        """What clients meet."""
+        routes = routes_of(Api(self.service, self.committer))
+        guard = Guard(listening.tokens, listening.names)
+        rest = application(self.admin.routes())
+        self.admin.front = Front(guard, routes, rest, self.service.settings.max_body)
+        return self.admin.front
+
+    async def chores(self, stopping: asyncio.Event) -> None:
+        """What is due now and then; an error in it is no reason to stop serving."""
+        while not stopping.is_set():
+            more = False
+            try:
+                more = await self._chore()
+            except Unavailable as error:
+                log.warning("%s", error)
+            except Exception:
+                log.exception("a chore has failed")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), 0.01 if more else TICK_SECONDS)
+
+    async def _chore(self) -> bool:
+        """Whether there is more to do at once."""
+        self.status.tick()
+        if self.readers is not None:
+            self.readers.look_after()
+        more = expire(self.service)
+        if self.service.log.synced < self.service.log.appended:
+            self.committer.ask()
+        if self.keeper.due:
+            await self.admin.take_snapshot()
+        return more
+
+    async def finish(self) -> None:
+        """Everything is answered: takes a snapshot, and says that this is the end."""
+        try:
+            await self.admin.take_snapshot()
+            self.service.append(Kind.END, b"")
+            await self.committer.durable()
+        finally:
+            await self.committer.stop()
+            if self.readers is not None:
+                self.readers.stop()
+
+
 async def _serve(
     service: Service,
     listening: Listening,
@@ -124,43 +195,19 @@ async def _serve(
     shared: socket.socket | None,
     started: Callable[[str], None],
 ) -> None:
-    positions = Positions(service.folder, new=True)
-    positions.put(0, service.log.synced)
-    committer = Committer(service, lambda position: positions.put(0, position))
-    keeper = Keeper(service)
-    status = Status(service, committer, keeper, positions)
-    admin = Admin(service, committer, keeper, status)
-    front = Front(
-        Guard(listening.tokens, listening.names),
-        routes_of(Api(service, committer)),
-        application(admin.routes()),
-        service.settings.max_body,
-    )
-    admin.front = front
+    parts, stopping = _Parts(service, listening, shared), asyncio.Event()
+    front = parts.front(listening)
     server = server_of(front, listening.drain_seconds, listening.request_seconds)
-    server.stopping = lambda: setattr(status, "ready", False)
-    status.ready = True
-    readers = _readers(service, listening, shared)
-    chores = asyncio.create_task(_chores(service, committer, keeper, admin, status, readers))
-    started(url_of(listener))
-    if shared is not None:
-        started(url_of(shared))
+    server.stopping = lambda: setattr(parts.status, "ready", False)
+    parts.status.ready = True
+    chores = asyncio.create_task(parts.chores(stopping))
+    for one in (listener, shared):
+        if one is not None:
+            started(url_of(one))
     await server.serve(sockets=[listener])
-    chores.cancel()
-    with suppress(asyncio.CancelledError):
-        await chores
-    await _finish(service, committer, admin)
-    if readers is not None:
-        readers.stop()
-
-
-def _readers(
-    service: Service, listening: Listening, shared: socket.socket | None
-) -> Readers | None:
-    if shared is None:
-        return None
-    tokens, names = listening.tokens, listening.names
-    return Readers(service.folder, listening.readers, shared, service.settings, tokens, names)
+    stopping.set()
+    await chores  # not cancelled: it may be writing a snapshot
+    await parts.finish()
 
 
 def routes_of(api: Api) -> dict[str, Route]:
@@ -177,41 +224,6 @@ def routes_of(api: Api) -> dict[str, Route]:
 def url_of(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-async def _chores(
-    service: Service,
-    committer: Committer,
-    keeper: Keeper,
-    admin: Admin,
-    status: Status,
-    readers: Readers | None,
-) -> None:
-    """What is due now and then; an error in it is no reason to stop serving."""
-    while True:
-        more = False
-        try:
-            status.tick()
-            if readers is not None:
-                readers.look_after()
-            more = expire(service)
-            if service.log.synced < service.log.appended:
-                committer.ask()
-            if keeper.due:
-                await admin.take_snapshot()
-        except Unavailable as error:
-            log.warning("%s", error)
-        await asyncio.sleep(0.01 if more else TICK_SECONDS)
-
-
-async def _finish(service: Service, committer: Committer, admin: Admin) -> None:
-    """Everything is answered: commits, says that this is the end, and takes a snapshot."""
-    try:
-        await admin.take_snapshot()
-        service.append(Kind.END, b"")
-        await committer.durable()
-    finally:
-        await committer.stop()
 
 
 def read_model(path: str | Path) -> bytes:

@@ -50,6 +50,11 @@ LARGEST_WEIGHT: Final = float(np.finfo(np.float32).max)
 _encoded = msgspec.json.Encoder().encode
 
 
+def _steady() -> float:
+    """Seconds that only pass, while the machine sleeps too."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 @lru_cache(maxsize=1024)
 def fits(loss: str, label: float) -> bool:
     """Whether a loss takes a label."""
@@ -102,7 +107,7 @@ class Service:
         self._effects: deque[Record] = deque()
         self.barrier: int | None = None
         """Where learning stops for now, so that a snapshot can be written."""
-        self._offset = max(clock(), self.log.time / 1e6) - time.monotonic()
+        self._offset = max(clock(), self.log.time / 1e6) - _steady()
 
     def _check_negative(self) -> None:
         window = self.settings.label_window is not None and self.settings.unlabelled == "negative"
@@ -122,7 +127,7 @@ class Service:
 
     def now(self) -> int:
         """Microseconds. Steps of the system's clock while the service runs do not show."""
-        return int((time.monotonic() + self._offset) * 1e6)
+        return int((_steady() + self._offset) * 1e6)
 
     def predict(self, features: dict[str, Any], id: str | None = None) -> Prediction:
         """A prediction whose row waits for its label."""
@@ -238,8 +243,10 @@ class Service:
         return count
 
     def synced(self) -> None:
-        """Learns what has been synced, but for what waits for a snapshot."""
+        """Learns what has been synced, but for what waits for a snapshot or a look inside."""
         effects, end = self._effects, self.log.synced
+        if self.replica.looked_at:
+            return
         if self.barrier is not None:
             end = min(end, self.barrier)
         while effects and effects[0].position < end:
