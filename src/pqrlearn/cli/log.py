@@ -48,4 +48,6 @@ def _print(figures: dict[str, Any], as_json: bool) -> None:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:,}" if type(value) is int else str(value).lower() if value is not None else "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else "–" if value is None else str(value)
