@@ -48,6 +48,8 @@ class Reader:
     """What a reader is told on stdin."""
 
     folder: str
+    parent: int
+    """The process that has started it, and may be gone already."""
     number: int
     file: int
     """The descriptor of the socket that all readers share."""
@@ -146,20 +148,19 @@ async def serve(told: Reader) -> None:
     }
     guard = Guard(told.tokens, tuple(told.names))
     server = server_of(Front(guard, routes, application(pages.routes()), settings.max_body), 10)
-    following = asyncio.create_task(_follow(follower, pages, told.number, server))
+    following = asyncio.create_task(_follow(follower, pages, told, server))
     await server.serve(sockets=[socket.socket(fileno=told.file)])
     following.cancel()
     with suppress(asyncio.CancelledError):
         await following
 
 
-async def _follow(follower: Follower, pages: Pages, number: int, server: Any) -> None:
+async def _follow(follower: Follower, pages: Pages, told: Reader, server: Any) -> None:
     """Until the service that has started it is gone."""
-    parent = os.getppid()
     try:
-        while os.getppid() == parent:
+        while os.getppid() == told.parent:
             more = follower.follow()
-            follower.put(number)
+            follower.put(told.number)
             pages.ready = pages.ready or not more
             await asyncio.sleep(0 if more else POLL_SECONDS)
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
 import subprocess
 import sys
@@ -31,7 +32,8 @@ class Readers:
         self._listener = listener
         limits = {name: getattr(settings, name) for name in _LIMITS}
         self._told = [
-            {"folder": str(folder), "number": number, "file": listener.fileno()}
+            {"folder": str(folder), "parent": os.getpid(), "number": number}
+            | {"file": listener.fileno()}
             | {"tokens": dict(tokens), "names": list(names), "limits": limits}
             for number in range(1, count + 1)
         ]
