@@ -26,6 +26,7 @@ from benchmarks.studies import (
     numbers,
     profile,
     rivals,
+    service,
     sets,
     simulated,
     trials,
@@ -318,3 +319,9 @@ def test_measured_statistics_are_written_one_field_a_line():
     )
     assert json.loads(text)["avazu"]["fields"] == [field]
     assert '["site",4,[0.5,0.7],1.5,0.1,0,0.5]\n' in text
+
+
+def test_the_cost_of_a_row_is_read_for_the_service(tmp_path):
+    found = service.measured(tmp_path / "log", rows=1000)
+    assert found.keys() == {"predict", "learn", "replay"}
+    assert all(microseconds > 0 for microseconds in found.values())
