@@ -231,16 +231,18 @@ class _Rounds:
             for m, row in zip(CHOICES, judged, strict=True)
         ]
         alone = [Candidate(None, row["worker"], (row["first"], row["second"])) for row in summary]
-        if best_unseen(alone) >= best_unseen(merges):
-            best = min(range(len(merges)), key=lambda at: merges[at].loss)
-            shown["m"] = CHOICES[best]
-            return replace(merged, choice=best)
-        single = min(alone, key=lambda each: each.loss)
-        shown["alone"], row = single.model, summary[single.model or 0]
-        table, only = (
-            merged.home / "alone",
-            learned.filter(functions.col("worker") == row["worker"]),
-        )
+        if best_unseen(alone) < best_unseen(merges):
+            row = summary[min(range(len(alone)), key=lambda at: alone[at].loss)]
+            shown["alone"] = row["worker"]
+            return self._single(learned, point, merged, row)
+        best = min(range(len(merges)), key=lambda at: merges[at].loss)
+        shown["m"] = CHOICES[best]
+        return replace(merged, choice=best)
+
+    def _single(self, learned: DataFrame, point: Point, merged: Point, row: Any) -> Point:
+        """The state of one worker, whose slots are passed on as they are."""
+        table = merged.home / "alone"
+        only = learned.filter(functions.col("worker") == row["worker"])
         self._merge(only, point, [math.inf], table)
         last = max(row["next_feature"], point.next_feature)
         return Point(merged.home, table, 0, point.rows + row["rows"], last)
