@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import shutil
 import tempfile
@@ -29,6 +30,8 @@ from pqrlearn.spark import preparing, shards, tasks
 from pqrlearn.spark.folder import Folder
 from pqrlearn.spark.plan import Columns, Cuts, Job, Point
 
+_LOG = logging.getLogger("pqrlearn.spark")
+
 
 @dataclass(frozen=True)
 class Run:
@@ -49,7 +52,8 @@ class Run:
 
 def fit(frame: DataFrame, run: Run) -> tuple[Learner, list[Round]]:
     """The model that the rows of a DataFrame make, and what each round showed."""
-    for name, value in (("num_workers", run.workers), ("rounds", run.rounds)):
+    counts = {"num_workers": run.workers, "rounds": run.rounds, "passes": run.passes}
+    for name, value in counts.items():
         check_whole(name, value, least=1)
     with _work_folder(frame.sparkSession, run.folder) as folder:
         placed = preparing.place(frame, run.columns, run.order_col, folder / "placed")
@@ -148,6 +152,7 @@ class _Rounds:
         for number in range(self._run.rounds * self._run.passes):
             point, shown = self._round(point, number)
             found.append(shown)
+            _LOG.info("round %d: loss %.5f, %d rows", number + 1, shown.loss, shown.rows)
         if self._cuts.held:
             point, _ = self._learned(point, "last", self._run.rounds * self._run.workers, 1, None)
         return self._native(point), found
