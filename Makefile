@@ -153,7 +153,7 @@ fuzz: build/fuzz/libsvm build/fuzz/vw $(ASAN)/.built
 
 # All tests but those that build sanitized programs of their own, load another library before all
 # others, look at the installation, or bound the memory.
-ASAN_LEAVES := threads faults fuzz bits table attack public doors layers benchmarks studies
+ASAN_LEAVES := threads faults fuzz bits table attack public doors layers benchmarks studies spark spark_cluster
 asan: $(ASAN)/.built
 	$(ASAN_PYTHON) -m pytest -p no:cacheprovider -n 2 --dist loadfile tests \
 		$(addprefix --ignore=tests/test_,$(addsuffix .py,$(ASAN_LEAVES))) $(PYTEST)

@@ -25,6 +25,7 @@ from pqrlearn.learners import Learner
 from pqrlearn.merging import CHOICES, learn_in_rounds, merged
 from pqrlearn.merging.models import loss_on
 from pqrlearn.merging.rule import Rates
+from pqrlearn.rows import NewNames
 
 STREAM = ClickStream(fields=6, features=400, click_rate=0.3, interactions=20, pair_scale=1.5)
 TRAIN = Batch.joined(STREAM.batches(16_000))
@@ -286,6 +287,26 @@ def test_features_are_matched_by_name_not_by_number() -> None:
         assert len(signs) == 1
     both.learn_one({"new": "one"}, 1)
     assert both.name_of(4) == "new=one"
+
+
+def test_names_of_rows_that_taught_nothing_keep_their_numbers() -> None:
+    """A row of weight 0 names its features, and is not learned."""
+    base = LR()
+    base.learn_one({"hour": "9"}, 1)
+    base.learn_margins(_named_row("hour=23", 1, weight=0.0))
+    here, there = copy_of(base), copy_of(base)
+    here.learn_one({"site": "news"}, 1)
+    there.learn_one({"site": "shop"}, 1)
+    both = merge([here, there], base)
+    assert both.names.find("hour=23") == 1
+    assert len({both.names.find(f"site={name}") for name in ("news", "shop")} - {0, 1}) == 2
+
+
+def _named_row(name: str, number: int, weight: float) -> Batch:
+    new = NewNames(np.array([number], np.uint32), [name], np.zeros(1, np.int64))
+    ones = np.ones(1, np.float32)
+    place = np.array([0, 1], np.int64), np.array([number], np.uint32)
+    return Batch(*place, ones, np.ones(1), weight * ones, new_names=new)
 
 
 def test_qr_matches_pairs_by_name() -> None:

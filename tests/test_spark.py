@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ ROWS = Batch.joined(STREAM.batches(3_000))
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     needs_program("java", package="default-jre-headless")
+    import pyspark
     from pyspark.sql import SparkSession
 
     os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
@@ -47,8 +49,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    application = session.sparkContext.applicationId
     yield session
     session.stop()
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    shutil.rmtree(home / "work" / application, ignore_errors=True)  # logs of the executors
 
 
 def clicks(rows: int = 1_200) -> pa.Table:

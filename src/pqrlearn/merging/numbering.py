@@ -28,7 +28,8 @@ class Numbering:
         self.names = states[0].names.copy()
         unnamed = [_unnamed(state) for state in states]
         ends = [int(numbers[-1]) + 1 for numbers in unnamed if len(numbers)]
-        self.next_feature = max([states[0].settings["next_feature"], *ends])
+        taken = states[0].settings["next_feature"], self.names.next_feature
+        self._next = max([*taken, *ends])
         self._moves = [self._taken(state) for state in states]
         indices = self.names.arrays()[0]
         for numbers, who in zip(unnamed, called, strict=True):
@@ -48,8 +49,8 @@ class Numbering:
         texts = Texts(np.concatenate([np.zeros(1, np.int64), ends.astype(np.int64)]), data)
         found = [self.names.find(name) for name in texts]
         fresh = [at for at, number in enumerate(found) if number is None]
-        numbers = np.arange(self.next_feature, self.next_feature + len(fresh), dtype=np.uint32)
-        self.next_feature += len(fresh)
+        numbers = np.arange(self._next, self._next + len(fresh), dtype=np.uint32)
+        self._next += len(fresh)
         added = [texts[at] for at in fresh]
         add_names(self.names, NewNames(numbers, added, np.zeros(len(fresh), np.int64)))
         new = np.array([0 if number is None else number for number in found], np.uint32)

@@ -110,8 +110,8 @@ def in_common(
         for at, state in enumerate(states)
     ]
     ends = [int(each["linear"].keys[-1]) + 1 for each in slots if len(each["linear"].keys)]
-    last = max([numbering.next_feature, *ends])
-    settings = states[0].settings | {"next_feature": last}
+    ends += [state.settings["next_feature"] for state in states]
+    settings = states[0].settings | {"next_feature": max(ends)}
     arrays = {"optimizer": states[0].arrays["optimizer"], **arrays}
     return Common(states[0].kind, settings, arrays, numbering.names, order), slots
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import shutil
 import tempfile
@@ -29,6 +30,8 @@ from pqrlearn.spark import preparing, shards, tasks
 from pqrlearn.spark.folder import Folder
 from pqrlearn.spark.plan import Columns, Cuts, Job, Point
 
+_LOG = logging.getLogger("pqrlearn.spark")
+
 
 @dataclass(frozen=True)
 class Run:
@@ -49,7 +52,8 @@ class Run:
 
 def fit(frame: DataFrame, run: Run) -> tuple[Learner, list[Round]]:
     """The model that the rows of a DataFrame make, and what each round showed."""
-    for name, value in (("num_workers", run.workers), ("rounds", run.rounds)):
+    counts = {"num_workers": run.workers, "rounds": run.rounds, "passes": run.passes}
+    for name, value in counts.items():
         check_whole(name, value, least=1)
     with _work_folder(frame.sparkSession, run.folder) as folder:
         placed = preparing.place(frame, run.columns, run.order_col, folder / "placed")
@@ -148,6 +152,7 @@ class _Rounds:
         for number in range(self._run.rounds * self._run.passes):
             point, shown = self._round(point, number)
             found.append(shown)
+            _LOG.info("round %d: loss %.5f, %d rows", number + 1, shown.loss, shown.rows)
         if self._cuts.held:
             point, _ = self._learned(point, "last", self._run.rounds * self._run.workers, 1, None)
         return self._native(point), found
@@ -231,16 +236,18 @@ class _Rounds:
             for m, row in zip(CHOICES, judged, strict=True)
         ]
         alone = [Candidate(None, row["worker"], (row["first"], row["second"])) for row in summary]
-        if best_unseen(alone) >= best_unseen(merges):
-            best = min(range(len(merges)), key=lambda at: merges[at].loss)
-            shown["m"] = CHOICES[best]
-            return replace(merged, choice=best)
-        single = min(alone, key=lambda each: each.loss)
-        shown["alone"], row = single.model, summary[single.model or 0]
-        table, only = (
-            merged.home / "alone",
-            learned.filter(functions.col("worker") == row["worker"]),
-        )
+        if best_unseen(alone) < best_unseen(merges):
+            row = summary[min(range(len(alone)), key=lambda at: alone[at].loss)]
+            shown["alone"] = row["worker"]
+            return self._single(learned, point, merged, row)
+        best = min(range(len(merges)), key=lambda at: merges[at].loss)
+        shown["m"] = CHOICES[best]
+        return replace(merged, choice=best)
+
+    def _single(self, learned: DataFrame, point: Point, merged: Point, row: Any) -> Point:
+        """The state of one worker, whose slots are passed on as they are."""
+        table = merged.home / "alone"
+        only = learned.filter(functions.col("worker") == row["worker"])
         self._merge(only, point, [math.inf], table)
         last = max(row["next_feature"], point.next_feature)
         return Point(merged.home, table, 0, point.rows + row["rows"], last)
