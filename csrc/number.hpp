@@ -1,5 +1,5 @@
 // Numbers and tokens in hostile text. Every function is given the end and never
-// reads at or after it, except load_eight, whose callers see to it.
+// reads at or after it, except load_eight, whose callers make sure of eight bytes.
 #pragma once
 
 #include <charconv>
@@ -58,8 +58,8 @@ struct Digits {
 };
 
 // The digits that eight bytes begin with, all at once: the length of an index is
-// exactly what a branch predictor cannot guess. Carries and borrows only reach
-// bytes after the first that is no digit.
+// exactly what a branch predictor cannot guess. Adding 0x46 sets the high bit of bytes
+// above '9'. Carries and borrows only reach bytes after the first that is no digit.
 inline Digits leading_digits(const char* p) {
   constexpr std::uint64_t ones = 0x0101010101010101;
   const std::uint64_t word = load_eight(p);

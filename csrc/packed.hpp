@@ -24,14 +24,14 @@ inline std::uint32_t ones(std::uint64_t bits) {
   return static_cast<std::uint32_t>(__builtin_popcountll(bits));
 }
 
-// Up to 512 keys, of which only the last nine bits count here. A bit for each key says whether it
-// has a value; the values of those that do lie side by side, in order of key.
+// Up to 512 keys that differ in their last nine bits. A bit for each says whether it has a value;
+// values lie side by side, in order of key.
 template <class T>
 class Packed {
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::max_align_t));
 
  public:
-  static constexpr std::uint32_t keys = 512;
+  static constexpr std::uint32_t keys = 512;  // a cache line of bits; with more, add() moves more
 
   Packed() = default;
   Packed(const Packed&) = delete;
