@@ -7,16 +7,17 @@ namespace pqr {
 
 namespace {
 
-constexpr int most_exponent = 100;     // of a unit, 2^exponent: its inverse is a float, too
-constexpr float most_units = 1 << 20;  // of a value: so products of four are floats
-constexpr float least_units = 0x1p-20f;
-constexpr float farthest = 16;           // times M: beyond, a value is an outlier
-constexpr std::uint32_t settled = 8;     // rows after which the scale of a feature is trusted
-constexpr float far = 256;               // times M or less: until then, the scale is found anew
+constexpr int most_exponent = 100;       // of a unit, 2^exponent: its inverse is a float, too
+constexpr float most_units = 1 << 20;    // of a value: so products of four, and their
+constexpr float least_units = 0x1p-20f;  // inverses, are floats
+// Outliers (docs/notes/auto-prototype.md). A value beyond `farthest` M is clipped. Until a feature
+// has been in `settled` rows, a value `far` times M away, either way, starts its scale anew: more
+// rows or a smaller factor would forget what features of varying values have learned.
+constexpr float farthest = 16, far = 256;
+constexpr std::uint32_t settled = 8;
 constexpr double largest_target = 1e15;  // of label times weight: sums of squares are doubles
-constexpr std::size_t most_high = 512;   // of a row: 130,816 pairs; later ones count as low there
 
-// How many rows ahead memory is prefetched: it takes so long to come.
+// How many rows ahead memory is prefetched: two rows take longer than memory does.
 constexpr std::ptrdiff_t numbers_ahead = 6, features_ahead = 4, pairs_ahead = 2;
 
 constexpr Four kalman_bias = {1, 1, 1, 0};  // FTRL has no variance
@@ -37,14 +38,14 @@ Auto::Known Auto::add(std::uint32_t feature) {
 
 // -- planning ahead
 
-// Prefetches memory of the rows that follow row r, in the order in which it is found: the numbers
-// of features, their slots, then those of pairs. Rows before `first` have had their turn; for that
-// one, r starts `features_ahead` rows earlier.
+// Prefetches memory of the rows that follow row r, in the order in which addresses become known:
+// numbers of features, their slots, then those of pairs. Rows before `first` have had their turn;
+// for that one, r starts `features_ahead` rows earlier.
 PQR_ALWAYS_INLINE inline void Auto::look_ahead(const Rows& batch, std::ptrdiff_t first,
                                                std::ptrdiff_t r, Work& work) const {
   const auto ahead = [&](std::ptrdiff_t many, auto prepare) PQR_ALWAYS_INLINE {
     const auto n = static_cast<std::size_t>(r + many);
-    if (r + many >= first && n < batch.size) prepare(batch[n], work.plans[n % planned]);
+    if (r + many >= first && n < batch.size) prepare(batch[n], work.plans[n % plans_kept]);
   };
   ahead(numbers_ahead,
         [&](const Row& row, Plan&) PQR_ALWAYS_INLINE { numbers_.prefetch(row.indices, row.size); });
@@ -62,8 +63,8 @@ PQR_ALWAYS_INLINE inline void Auto::look_ahead(const Rows& batch, std::ptrdiff_t
 }
 
 PQR_ALWAYS_INLINE inline void Auto::plan(const Row& row, Plan& plan) const {
-  for (auto* const part : {&plan.ranks, &plan.places, &plan.found, &plan.at}) {
-    if (part->size() < row.size + more_keys) part->resize(row.size + more_keys);
+  for (auto* const array : {&plan.ranks, &plan.places, &plan.found, &plan.at}) {
+    if (array->size() < row.size + more_keys) array->resize(row.size + more_keys);
   }
   std::size_t size = 0;
   for (std::size_t i = 0; i < row.size; ++i) {
@@ -73,7 +74,7 @@ PQR_ALWAYS_INLINE inline void Auto::plan(const Row& row, Plan& plan) const {
     size += above != 0;
   }
   sort_keys(plan.found.data(), plan.at.data(), size, plan.ranks.data(), plan.places.data());
-  plan.size = std::min(size, most_high);
+  plan.size = std::min<std::size_t>(size, most_high);
   plan.end = size > most_high ? plan.ranks[most_high] : Rise::low;
   Terms::reserve(plan.pairs, plan.size * plan.size / 2);
   Experts** next = plan.pairs.data();
@@ -89,7 +90,7 @@ PQR_ALWAYS_INLINE inline void Auto::plan(const Row& row, Plan& plan) const {
 
 // -- a row's coordinates
 
-// A feature that is new, or starts anew: it is kept aside until the row is learned.
+// Starts a new feature, or one anew. It is set aside until the row is learned.
 Auto::Known Auto::start(std::uint32_t feature, const Seen& seen, Work& work) const {
   NewFeature& fresh = work.new_features.emplace_back(NewFeature{feature, seen, {}});
   fresh.slot.linear.z[0] = 1.0f;  // M^2, unless the value is not 1
@@ -147,8 +148,8 @@ void Auto::scale(const Row& row, Plan& plan, Work& work) const {
   }
 }
 
-// A pair that has no slot yet is like its shared weight, q_i / M_j; where there is no room for
-// another slot, it goes into the sum that q_i multiplies.
+// A new pair starts at its shared weight, q_i / M_j; where no more slots may be made, x_j is added
+// to the sum that q_i multiplies instead.
 PQR_ALWAYS_INLINE inline void Auto::gather_pairs(Plan& plan, Work& work) const {
   const std::size_t most = plan.size * (plan.size - 1) / 2;
   const bool ones = work.pairs.same = work.linear.same;
@@ -178,7 +179,7 @@ PQR_ALWAYS_INLINE inline void Auto::gather_pairs(Plan& plan, Work& work) const {
   work.pairs.size = static_cast<std::size_t>(to - work.pairs.slots.data());
 }
 
-// The slot of a pair that lies in no array or is new; null if there is no room for it.
+// The slot of a pair that lies in no array or is new; null if no more slots may be made.
 Experts* Auto::find_or_start(const Plan& plan, std::size_t a, std::size_t b, Work& work) const {
   const auto* const found = pairs_.find(plan.ranks[a], plan.ranks[b]);
   if (found && is_made(*found)) return const_cast<Experts*>(found);
@@ -212,7 +213,8 @@ PQR_ALWAYS_INLINE inline void Auto::weigh(Work& work) const {
   margin += joined(Quad{}, half<0>(pair_margin) + half<1>(pair_margin));
   variance += joined(Quad{}, half<0>(pair_variance) + half<1>(pair_variance));
   const double clicks = bias.z[0], seen = bias.info[0];
-  const double ridge = settings_.loss == Loss::squared ? 1e-6 : 0.25;  // 1/4: the largest p (1 - p)
+  // 1/4 is the largest p (1 - p), one row's worth; a mean of labels must not be drawn towards 0.
+  const double ridge = settings_.loss == Loss::squared ? 1e-6 : 0.25;
   const auto four = [&](std::size_t k, Quad m, Quad V) PQR_ALWAYS_INLINE {
     const Four ridges = {ridge, ridge, ridge, double{ftrl_ridge}};
     const Four v = 1.0 / (ridges + read_as<Four>(bias.info.data() + k));
@@ -245,8 +247,8 @@ PQR_ALWAYS_INLINE inline void Auto::predict(const Row& row, Plan& plan, Work& wo
   mixture.mix(work.mixed);
 }
 
-// Predicts rows until `after`, which is done after each, returns false. Returns how many it took.
-// When features have risen, what was planned may not hold any more, and is planned again.
+// Predicts rows, calling `after` for each, until it returns false. Returns how many it took. When
+// features have risen, plans may be out of date: the rows ahead are planned again.
 template <class After>
 PQR_ALWAYS_INLINE inline std::size_t Auto::each_row(const Rows& batch, double* margins,
                                                     After after) const {
@@ -257,7 +259,7 @@ PQR_ALWAYS_INLINE inline std::size_t Auto::each_row(const Rows& batch, double* m
     look_ahead(batch, first, r, work);
     if (r < first) continue;
     const auto n = static_cast<std::size_t>(r);
-    Plan& plan = work.plans[n % planned];
+    Plan& plan = work.plans[n % plans_kept];
     predict(batch[n], plan, work);
     margins[n] = work.mixed.margin;
     const std::size_t high = rise.high.size();
@@ -286,7 +288,7 @@ std::size_t Auto::learn(const Rows& batch, double* margins) {
       const double label = kept(settings_.loss, batch.labels[n]), weight = batch.weights[n];
       if (weight == 0.0) return true;
       if (!(weight * std::max(1.0, std::fabs(label)) <= largest_target)) return false;
-      // Here, so that the processor does what follows while it waits for divisions.
+      // First, so that the processor does what follows while it waits for divisions.
       implicit_slopes<experts>(settings_.loss, work.mixed.margins, work.mixed.links, work.variances,
                                label, weight, work.slopes);
       count(batch[n], plan, work);
@@ -300,8 +302,8 @@ std::size_t Auto::learn(const Rows& batch, double* margins) {
   });
 }
 
-// Steps of the experts' bias and of all coordinates. FTRL takes the slope before the step, as one
-// without variance has.
+// Steps the biases of the experts and all coordinates. FTRL has a variance of 0, so its slope is
+// that before the step.
 PQR_ALWAYS_INLINE inline void Auto::step(Work& work, double label, double weight) {
   double curvatures[experts];
   for (std::size_t k = 0; k < experts; k += 4) {
@@ -322,7 +324,7 @@ PQR_ALWAYS_INLINE inline void Auto::step(Work& work, double label, double weight
   work.shared.step(of_pairs);
 }
 
-// As in experts.hpp, in double, of x = 1 and without a cap.
+// The step of experts.hpp in double, for x = 1 and without a cap on information.
 PQR_ALWAYS_INLINE inline void Auto::step_bias(const Work& work, const double* curvatures,
                                               double label, double weight) {
   const double clicks = bias.z[0] + weight * label, seen = bias.info[0] + weight;
@@ -350,14 +352,14 @@ PQR_ALWAYS_INLINE inline void Auto::count(const Row& row, const Plan& plan, cons
   const bool may_rise = pairs() < Rise::budget;  // there are never fewer
   for (std::size_t i = 0; i < row.size; ++i) {
     Seen& seen = *plan.known[i].seen;
-    seen.count += seen.count < 0xFFFFFFFFu;  // where it stays
+    seen.count += seen.count < 0xFFFFFFFFu;  // never overflows
     const bool rises = may_rise && seen.count >= Rise::enough && seen.above == 0;
     if (rises) rise.waiting.push_back(row.indices[i]);
   }
   ++rows;
 }
 
-// Keeps what is new, as long as there is room.
+// Keeps what is new, within the limits of the settings.
 void Auto::keep(const Work& work) {
   for (const NewFeature& fresh : work.new_features) {
     next_feature = std::max(next_feature, std::uint64_t{fresh.feature} + 1);

@@ -21,7 +21,7 @@
 namespace pqr {
 
 // A pair starts with a trace of information, so that a slot that was made is never all zeros.
-constexpr float made = 1e-30f;
+constexpr float made = 1e-30f;  // lost in rounding when lambda is added
 inline bool is_made(const Experts& slot) { return slot.info[0] > 0.0f; }
 
 struct AutoSettings {
@@ -31,22 +31,22 @@ struct AutoSettings {
 };
 
 // Which features are high, in the order of rise, and what rows look like. A low feature that has
-// been in `enough` rows rises when the number of rows next is a multiple of `every`, as long as
-// fewer than `budget` pairs have slots. So rows can be cut anywhere, and no row changes what is
-// high for those right after it. At the same moments the mean number of features a row and the mean
-// sum of low ones are refreshed, when the number of rows has reached the next power of two.
+// been in `enough` rows rises when the number of rows is next a multiple of `every`, as long as
+// fewer than `budget` pairs have slots. So rows can be cut anywhere, and rows planned ahead mostly
+// stay valid. At the same moments the mean number of features per row and the mean sum of low ones
+// are refreshed, if the number of rows has reached the next power of two.
 struct Rise {
   static constexpr std::uint32_t low = 0xFFFFFFFFu;
-  static constexpr std::uint32_t enough = 3;    // rows
-  static constexpr std::size_t budget = 65536;  // pairs
+  static constexpr std::uint32_t enough = 3;    // rows; it and the budget are measured
+  static constexpr std::size_t budget = 65536;  // pairs (docs/notes/auto-prototype.md)
   static constexpr std::size_t most = 65535;    // ranks: two of them make a key of 32 bits
   static constexpr std::uint64_t every = 64;    // rows: planning again then costs little
 
-  std::vector<std::uint32_t> high;     // features by rank
-  std::vector<std::uint32_t> waiting;  // features that are to rise
-  double rows = 0.0, features = 0.0;   // learned, and of all of them
-  double meetings = 0.0, low_sum = 0.0;
-  double refresh_at = 1.0;
+  std::vector<std::uint32_t> high;       // features by rank
+  std::vector<std::uint32_t> waiting;    // features that are to rise
+  double rows = 0.0, features = 0.0;     // rows learned, and the features of all of them
+  double meetings = 0.0, low_sum = 0.0;  // rows where high meet low, and the sums of the low ones
+  double refresh_at = 1.0;               // rows
   double mean_features = 1.0, mean_low = 1.0;
 
   double features_for(std::size_t size) const {  // n
@@ -94,6 +94,7 @@ struct AutoState {
 
 class Auto {
  public:
+  static constexpr std::uint32_t most_high = 512;  // of a row: 4 MB of pairs; later ones count low
   explicit Auto(const AutoSettings& settings) : mixture(settings.loss), settings_(settings) {}
 
   // Predicts each row, then learns it. Stops before a row whose label or weight is too large;
@@ -104,10 +105,10 @@ class Auto {
   std::size_t margin(const Rows& batch, double* margins, double* of_experts = nullptr) const;
 
   AutoState state() const;
-  // The parts fit together. Nothing has been learned, but `rise` is restored.
+  // The arrays fit together. Nothing has been learned, but `rise` is restored.
   void restore(const AutoState& state);
 
-  // lambda / M^2 of Kalman experts in a row of this size: linear, and of pairs, which is to be
+  // lambda / M^2 of Kalman experts in a row of this size: of linear weights, and of pairs, to be
   // multiplied by s^2 for shared weights.
   struct Priors {
     Eight linear;
@@ -144,15 +145,15 @@ class Auto {
     FeatureExperts* slot;
     Seen* seen;
   };
-  // What is found of a row ahead of its turn: its features, then which are high, in the order of
+  // What is known of a row ahead of its turn: its features, then which are high, in the order of
   // rise, and the slots of their pairs.
   struct Plan {
-    std::vector<Known> known;                  // of number 0 for features that were new then
+    std::vector<Known> known;                  // number 0 for features that were new then
     std::size_t size;                          // how many of its features are high,
     std::uint32_t end;                         // and from which rank on they count as low
-    std::vector<std::uint32_t> ranks, places;  // which are high, and where in the row
+    std::vector<std::uint32_t> ranks, places;  // of the high ones, and their places in the row
     std::vector<Experts*> pairs;               // (0, 1), (0, 2), (1, 2), ...
-    std::vector<std::uint32_t> found, at;      // the same before they are sorted
+    std::vector<std::uint32_t> found, at;      // ranks and places before they are sorted
   };
   // What is new in a row.
   struct NewFeature {
@@ -164,10 +165,10 @@ class Auto {
     std::uint32_t earlier, later;  // ranks
     Experts slot;
   };
-  static constexpr std::size_t planned = 8;  // rows whose plans are kept
+  static constexpr std::size_t plans_kept = 8;  // rows: a power of two, more than are under way
   // What one row needs, kept from row to row for its memory.
   struct Work {
-    Plan plans[planned];
+    Plan plans[plans_kept];
     std::vector<NewFeature> new_features;
     std::vector<NewPair> new_pairs;
     Terms linear{kalman8}, pairs{twice(kalman4)}, shared{twice(kalman4)};
@@ -187,15 +188,15 @@ class Auto {
   bool avx2_ = has_avx2();
   Table<std::uint32_t> numbers_;  // of features, by index: in the order in which they came, from 1
   // By number, and they never move. Number 0 is initial, and stands for features that are new. The
-  // expert without features has no part in a slot: z is the mean square of the feature's values.
+  // expert without features needs no z: in its place is the mean square of the feature's values.
   struct Chunk {
-    static constexpr std::size_t size = 65536;  // of which only pages in use have memory
+    static constexpr std::size_t size = 65536;  // 4 MB of slots; only pages in use have memory
     Stretch<FeatureExperts> slots{size, 0};
     Stretch<Seen> seen{size, 0};
   };
-  std::vector<Chunk> chunks_ = std::vector<Chunk>(1);  // the first not in large pages: it may do
+  std::vector<Chunk> chunks_ = std::vector<Chunk>(1);  // the first in small pages: it may suffice
   std::size_t known_count_ = 1;
-  PairTable<Experts> pairs_{Rise::most, 0, DenseRanks{512, 512}};  // 4 MB at once
+  PairTable<Experts> pairs_{Rise::most, 0, DenseRanks{most_high, most_high}};  // 4 MB at once
   std::size_t pair_count_ = 0;
   std::vector<Experts> shared_;  // by rank
 

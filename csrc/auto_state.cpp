@@ -1,5 +1,4 @@
 // What an Auto has learned, as plain arrays, and back.
-
 #include "auto.hpp"
 
 namespace pqr {

@@ -13,10 +13,7 @@ namespace pqr {
 // As one coordinate sees it.
 template <class Real>
 struct Descent {
-  Real eta;
-  Real beta;
-  Real l1;
-  Real l2;
+  Real eta, beta, l1, l2;
 
   // `n` is the coordinate's sum of squared gradients; only AdaGrad keeps one.
   Real adaptive(Real w, Real& n, Real gradient) const {

@@ -2,7 +2,6 @@
 // library's may differ between processors.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "lanes.hpp"

@@ -17,9 +17,10 @@
 namespace pqr {
 
 struct ExpandRule {
-  bool all_high;            // QR: there are squares, and nothing is low
-  float interaction_scale;  // the factor; 0 leaves interactions as they are
-  std::size_t max_pairs;    // of a row: one with more is refused
+  bool all_high;                            // QR: there are squares, and nothing is low
+  float interaction_scale;                  // the factor; 0 leaves interactions as they are
+  std::size_t max_pairs;                    // of a row: one with more is refused
+  std::size_t most_high = ~std::size_t{0};  // of a row: as in Auto, the rest count as low
 };
 
 // A row shortly before its turn: its split, then its coordinates in their one order. Linear ones
@@ -31,11 +32,11 @@ class Planned : public Split {
   Coordinates coordinates;
   bool refused = false;
 
-  // How many interactions there are.
+  // With the one of each high feature's own.
   std::size_t interactions() const { return high * (high + 1) / 2; }
 
-  // Splits the row. By itself, for vectors of four: what was just written one by one is better not
-  // read by eights.
+  // Splits the row. Not inlined, so with vectors of four: what was just written one by one is slow
+  // to read by eights.
   [[gnu::noinline]] void split(const Row& of, const Separation& separation, bool all_high) {
     row = of;
     if (ranks_.size() < row.size + Splitter::padding) {
@@ -54,6 +55,7 @@ class Planned : public Split {
   // `nothing` for features beyond; `first` is added to the numbers that pairs.hpp gives. A row with
   // too many pairs is refused, and has none.
   PQR_ALWAYS_INLINE void list(const ExpandRule& rule, std::uint32_t nothing, std::uint32_t first) {
+    for (; high > rule.most_high; --high) low_sum += values[high - 1];
     refused = interactions() - high > rule.max_pairs;
     if (refused) take({nullptr, nullptr, 0}, {});
     Coordinates& c = coordinates;
@@ -79,7 +81,7 @@ class Planned : public Split {
   std::vector<std::uint32_t> starts_;  // numbers of each high feature's own coordinate
   std::vector<float> factors_;         // their values, scaled
 
-  // Covers arrays that nothing may follow by vectors: the last ones perhaps twice, or one by one.
+  // Covers arrays without padding by vectors: the last elements perhaps twice, or one by one.
   template <class Work>
   PQR_ALWAYS_INLINE static void by_eights(std::size_t size, Work work) {
     if (size < lanes) {

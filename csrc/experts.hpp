@@ -15,8 +15,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -41,6 +39,7 @@ struct FeatureExperts {
 // One where an expert is FTRL, and where it is Kalman. The first has no features.
 constexpr Eight ftrl8 = {0, 0, 0, 1, 0, 0, 0, 1}, kalman8 = {0, 1, 1, 0, 1, 1, 1, 0};
 constexpr Quad ftrl4 = {0, 0, 0, 1}, kalman4 = {1, 1, 1, 0};
+// Prior variances and rates of FTRL are measured: docs/notes/auto-prototype.md. 1 stands for none.
 constexpr Eight linear_tau = {1, 1.5f, 10, 1, 1.5f, 10, 100, 1};
 constexpr Quad pair_tau = {2, 1, 5, 1};
 constexpr float ftrl_alpha = 0.5f, ftrl_beta = 1.0f, ftrl_ridge = ftrl_beta / ftrl_alpha;
@@ -72,8 +71,8 @@ struct alignas(sizeof(Eight)) Slopes {
   Eight slope, curvature, variance;
 };
 
-// One kind of a row's coordinates, two slots in a vector. The last one is filled up with a slot of
-// nothing: its information is minus infinity, so that its weight and its variance are 0.
+// One kind of a row's coordinates, two slots to a vector. The last vector may be padded with a slot
+// whose information is minus infinity, so that its weight and its variance are 0.
 class Terms {
  public:
   std::vector<Experts*> slots;
@@ -81,7 +80,7 @@ class Terms {
   bool same = true;           // all have the same value, as in rows of ones
   std::vector<Value> values;  // of each slot, or of all in the first one
 
-  // The experts for whom values count as they are, beside FTRL.
+  // Which experts take values as they are, not scaled as FTRL does.
   explicit Terms(Eight kalman) : kalman_(kalman) {}
 
   static void reserve(std::vector<Experts*>& some, std::size_t most) {

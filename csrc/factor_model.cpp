@@ -7,8 +7,8 @@ namespace pqr {
 
 namespace {
 
-// How many rows ahead memory is prefetched: entries, or what says where they are packed, then
-// packed ones, then factors. A row takes half a microsecond, memory a fifth of that.
+// How many rows ahead memory is prefetched: entries, or the bitmaps of packed ones, then packed
+// ones, then factors. A row takes half a microsecond, memory a fifth of that.
 constexpr std::size_t entries_ahead = 6;
 constexpr std::size_t packed_ahead = 4;
 constexpr std::size_t factors_ahead = 2;
@@ -139,7 +139,7 @@ void FactorModel<Rule>::step(const Row& row, Scratch& scratch, double slope) {
 // One row more.
 template <class Rule>
 void FactorModel<Rule>::count(std::uint32_t feature, Entry& entry) {
-  if (entry.count == 0xFFFFFFFFu) return;
+  if (entry.count == 0xFFFFFFFFu) return;  // never overflows
   const std::size_t before = reached(entry.count), after = reached(++entry.count);
   if (!Rule::factors_at_once && before != after) lengthen(feature, entry, before, after);
 }

@@ -86,7 +86,7 @@ class FactorModel {
   Table<Entry> entries_;
   Arena factors_;
 
-  void prefetch(const Rows& batch, std::size_t row) const;
+  void prefetch(const Rows& batch, std::size_t r) const;
   bool learn_row(const Row& row, Scratch& scratch, double label, float weight, double& margin);
   double margin_row(const Row& row, Scratch& scratch) const;
   void fill_initial(const Row& row, Scratch& scratch) const;

@@ -21,8 +21,8 @@
 
 namespace pqr {
 
-// Gradients above this could overflow the square of a float after many rows, and
-// weights that moved further in one step the products of the next row.
+// Larger gradients could overflow the square of a float after many rows, and larger
+// steps of weights the products of the next row.
 inline bool is_learnable(double gradient, double step) { return gradient <= 1e15 && step <= 1e9; }
 
 // Components are kept in whole vectors; those beyond the dimension are zero and stay so.
@@ -36,14 +36,14 @@ inline std::uint64_t mixed(std::uint64_t x) {
 }
 
 // Where factors start: uniform in [-scale, scale), by a hash of (seed, feature,
-// component). So there is no generator whose state would have to be saved.
+// component), of which 24 bits fill a float. So no generator has a state to save.
 struct Start {
   std::uint64_t seed;
   float scale;
 
   float operator()(std::uint32_t feature, std::size_t component) const {
     const std::uint64_t key = std::uint64_t{feature} << 32 | component;
-    const std::uint64_t hash = mixed(mixed(seed + 0x9E3779B97F4A7C15u) ^ key);
+    const std::uint64_t hash = mixed(mixed(seed + 0x9E3779B97F4A7C15u) ^ key);  // its increment
     return scale * (static_cast<float>(hash >> 40) * 0x1p-23f - 1.0f);
   }
   void fill(std::uint32_t feature, std::size_t from, std::size_t to, float* v) const {
@@ -139,13 +139,13 @@ class Products {
         q[l] += vx * vx;
       }
     }
-    float part[lanes];
+    float lane[lanes];
     for (std::size_t l = 0; l < lanes; ++l) {
       sums[l] = s[l];
       squares[l] = q[l];
-      part[l] = s[l] * s[l] - q[l];
+      lane[l] = s[l] * s[l] - q[l];
     }
-    return sum_of_parts(part);
+    return sum_of_lanes(lane);
   }
 
   template <bool adaptive>

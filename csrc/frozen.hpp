@@ -1,5 +1,5 @@
-// The weights of a model as they are now, one after the other and without the state that they come
-// from: to predict many rows (decision 9). Weights that were never learned are there as zeros.
+// A copy of all weights of a model, in one array and without the state that they are computed from:
+// to predict many rows (decision 9). Weights that were never learned are zeros.
 #pragma once
 
 #include <cmath>
@@ -38,7 +38,7 @@ class Frozen {
     return features + 1 + span_start(order);
   }
 
-  // To be filled in, zeros at first: the weights of all features, and of span j.
+  // Zeros, to be filled in: the weights of all features, and of span j.
   float* linear() { return weights_.data(); }
   float* span(std::uint32_t j) { return weights_.data() + first_pair() + span_start(j); }
 
@@ -91,19 +91,19 @@ class Frozen {
     const std::uint32_t* const coming = next.coordinates.numbers.data();
     const std::size_t all = next.coordinates.padded();
     std::size_t fetched = 0;
-    Lanes part = {};
+    Lanes sums = {};
     for (std::size_t i = 0; i < planned.coordinates.padded(); i += lanes) {
       if (fetched < all) {
         for (std::size_t l = 0; l < lanes; ++l) fetch(weights + coming[fetched + l]);
         fetched += lanes;
       }
       const std::uint32_t* const n = planned.coordinates.numbers.data() + i;
-      part += Lanes{weights[n[0]], weights[n[1]], weights[n[2]], weights[n[3]],
+      sums += Lanes{weights[n[0]], weights[n[1]], weights[n[2]], weights[n[3]],
                     weights[n[4]], weights[n[5]], weights[n[6]], weights[n[7]]} *
               read_as<Lanes>(planned.coordinates.x.data() + i);
     }
     for (; fetched < all; ++fetched) fetch(weights + coming[fetched]);
-    return sum_of_parts(part);
+    return sum_of_lanes(sums);
   }
 };
 

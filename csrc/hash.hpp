@@ -1,7 +1,6 @@
 // Values by 32-bit key in buckets of a cache line.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>

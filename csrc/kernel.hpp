@@ -60,7 +60,7 @@ struct alignas(32) Weighed {
 };
 
 // Slots of a row ahead, in the array: half of them are prefetched while a row is weighed, half
-// while it steps. Memory answers many at a time, but not all at once.
+// while it steps. A core has only so many loads in flight.
 struct Upcoming {
   ByNumber at{};
   std::size_t size = 0;  // a multiple of `lanes`
@@ -83,8 +83,7 @@ struct Upcoming {
 };
 
 // The sum of w x over slots, where w = weight(slot): the margin of a row but for its bias.
-// Prefetches the slots of a row ahead by the way. It `keeps` slots and weights where a step needs
-// them.
+// Prefetches the slots of a row ahead meanwhile. It `keeps` slots and weights if a step follows.
 template <bool keeps, std::size_t width, class Rule, class At>
 PQR_ALWAYS_INLINE inline double weigh_slots(const Rule& rule, At at, const float* x,
                                             std::size_t size, Weighed* weighed,
@@ -106,9 +105,9 @@ PQR_ALWAYS_INLINE inline double weigh_slots(const Rule& rule, At at, const float
     }
   }
   upcoming.fetch_rest(size);
-  float parts[lanes];
-  std::memcpy(parts, sums, sizeof parts);
-  return sum_of_parts(parts);
+  float lane[lanes];
+  std::memcpy(lane, sums, sizeof lane);
+  return sum_of_lanes(lane);
 }
 
 // Whether every |x| is at most `limit`; NaN is not.
@@ -125,13 +124,13 @@ PQR_ALWAYS_INLINE inline bool all_within(float limit, const float* x, std::size_
 // tree as that of a row's sum.
 template <class Optimizer>
 double sum_of_terms(const Coordinates& c) {
-  double part[lanes] = {};
+  double lane[lanes] = {};
   c.with_slots([&](auto at) {
     for (std::size_t i = 0; i < c.padded(); i += lanes) {
-      for (std::size_t l = 0; l < lanes; ++l) part[l] += Optimizer::term(at(i + l)->z);
+      for (std::size_t l = 0; l < lanes; ++l) lane[l] += Optimizer::term(at(i + l)->z);
     }
   });
-  return sum_of_parts(part);
+  return sum_of_lanes(lane);
 }
 
 // The weights of many slots that lie side by side.

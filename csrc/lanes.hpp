@@ -1,5 +1,5 @@
 // Floats side by side, as many as the machine takes at a time. Every operation rounds as that of
-// one float does, and sums have `lanes` parts everywhere: all machines give the same bits.
+// one float does, and sums have `lanes` partial sums everywhere: all machines give the same bits.
 #pragma once
 
 #include <cmath>
@@ -12,12 +12,12 @@
 #define PQR_AVX2 __attribute__((target("avx2")))
 #endif
 
-// For functions and lambdas: as a part of whoever calls them, for whichever machine that is.
+// For functions and lambdas: compiled into their caller, for the machine that it is compiled for.
 #define PQR_ALWAYS_INLINE __attribute__((always_inline))
 
 namespace pqr {
 
-constexpr std::size_t lanes = 8;  // arrays are padded to a multiple of it, with x = 0
+constexpr std::size_t lanes = 8;  // floats of AVX2; arrays are padded to a multiple, with x = 0
 
 template <class T, std::size_t size>
 struct VectorOf {
@@ -26,7 +26,7 @@ struct VectorOf {
 template <class T, std::size_t size>
 using Vector = typename VectorOf<T, size>::Type;
 
-// Numbers side by side. Unlike loops over arrays, these leave no question whether two overlap.
+// A vector in memory. Unlike loops over arrays, these leave no question whether two overlap.
 template <class V, class T>
 PQR_ALWAYS_INLINE inline V read_as(const T* from) {
   V v;
@@ -59,7 +59,7 @@ PQR_ALWAYS_INLINE inline V root(V x) {
   return x;
 }
 
-// Those numbered `from`, where the first vector's come before the second's.
+// The elements `from` of both vectors, where the first vector's come before the second's.
 template <int... from, class V>
 PQR_ALWAYS_INLINE inline V shuffled(V first, V second) {
 #if __has_builtin(__builtin_shufflevector)
@@ -69,19 +69,19 @@ PQR_ALWAYS_INLINE inline V shuffled(V first, V second) {
 #endif
 }
 
-// A row's sum: `lanes` strided partial sums, then a fixed tree. `Part` is an array or a vector.
-template <class Part>
-PQR_ALWAYS_INLINE inline double sum_of_parts(const Part& part) {
-  const double even = (double{part[0]} + part[4]) + (double{part[2]} + part[6]);
-  const double odd = (double{part[1]} + part[5]) + (double{part[3]} + part[7]);
+// A row's sum: `lanes` strided partial sums, then a fixed tree. `Lanes` is an array or a vector.
+template <class Lanes>
+PQR_ALWAYS_INLINE inline double sum_of_lanes(const Lanes& lane) {
+  const double even = (double{lane[0]} + lane[4]) + (double{lane[2]} + lane[6]);
+  const double odd = (double{lane[1]} + lane[5]) + (double{lane[3]} + lane[7]);
   return even + odd;
 }
 PQR_ALWAYS_INLINE inline double sum_of_products(const float* w, const float* x, std::size_t size) {
-  float part[lanes] = {};
+  float lane[lanes] = {};
   for (std::size_t i = 0; i < size; i += lanes) {
-    for (std::size_t l = 0; l < lanes; ++l) part[l] += w[i + l] * x[i + l];
+    for (std::size_t l = 0; l < lanes; ++l) lane[l] += w[i + l] * x[i + l];
   }
-  return sum_of_parts(part);
+  return sum_of_lanes(lane);
 }
 
 inline bool has_avx2() {

@@ -127,8 +127,9 @@ PQR_ALWAYS_INLINE inline double Model::weigh(const Optimizer& chosen, const Plan
 
 // Whether no gradient is NaN, or could overflow the square of a float after many rows.
 PQR_ALWAYS_INLINE inline bool has_small_gradients(const Coordinates& c, double slope) {
-  constexpr double largest_gradient = 1e15;  // a square of 1e30, a hundred million times
-  const double size = std::fabs(slope), limit = largest_gradient / std::max(size, 1e-20);
+  // A square of 1e30, a hundred million times; and a limit of 1e35 at most, which is a float.
+  constexpr double largest_gradient = 1e15, least_slope = 1e-20;
+  const double size = std::fabs(slope), limit = largest_gradient / std::max(size, least_slope);
   return size <= largest_gradient && all_within(static_cast<float>(limit), c.x.data(), c.padded());
 }
 
@@ -160,7 +161,7 @@ PQR_ALWAYS_INLINE inline void Model::step(Optimizer& chosen, const Planned& plan
   ++rows;
 }
 
-// Multiplies every slot, at rows that the optimizer's own state determines.
+// Multiplies every slot, when the optimizer's own state says so: at the same rows in every run.
 void Model::rescale(double factor) {
   const auto multiply = [=](Slot<float>& slot) { slot.z = static_cast<float>(slot.z * factor); };
   bias.z *= factor;
@@ -180,8 +181,8 @@ PQR_ALWAYS_INLINE inline std::size_t Model::each_row(std::size_t plan_ahead, con
   for (std::size_t r = 0; r < batch.size; ++r) {
     const auto next = [&]() PQR_ALWAYS_INLINE {
       prefetch(batch, r + prefetch_ahead);
-      const Upcoming planned = plan(batch, r + plan_ahead, ahead[r + plan_ahead]);
-      return plan_ahead > 0 ? planned : Upcoming{};  // of row r itself it would be too late
+      const Upcoming upcoming = plan(batch, r + plan_ahead, ahead[r + plan_ahead]);
+      return plan_ahead > 0 ? upcoming : Upcoming{};  // of row r itself it would be too late
     };
     if (!visit(ahead[r], r, next)) return r;
   }
@@ -196,7 +197,7 @@ PQR_ALWAYS_INLINE inline double Model::margin_row(const Optimizer& chosen, Plann
   return weigh<false, width>(chosen, planned, upcoming, nullptr);
 }
 
-// QR: features that a row is the first to bring are high from then on.
+// QR: features that occur for the first time are high from now on.
 void Model::append_new_features(Planned& planned) {
   const Row row = planned.row;
   for (std::size_t i = 0; i < row.size; ++i) growing_->append(row.indices[i]);
@@ -228,8 +229,8 @@ PQR_ALWAYS_INLINE inline bool Model::learn_row(Optimizer& chosen, Planned& plann
   locate(*this, planned);
   const Coordinates& c = planned.coordinates;
   if (weighed_.size() < c.padded() / lanes) weighed_.resize(c.padded() / lanes);
-  const double found = weigh<true, width>(chosen, planned, upcoming.first(), weighed_.data());
-  if (!has_new_features) margin = found;
+  const double whole = weigh<true, width>(chosen, planned, upcoming.first(), weighed_.data());
+  if (!has_new_features) margin = whole;
   const double slope = pqr::slope(settings_.loss, margin, label) * weight;
   if (plans_late) next();
   const bool learns = !planned.refused && has_small_gradients(planned.coordinates, slope);
@@ -269,7 +270,7 @@ std::size_t Model::margin(const Rows& batch, double* margins) const {
   });
 }
 
-bool Model::find(const Rows& batch, std::size_t r, Planned& planned) const {
+bool Model::locate_row(const Rows& batch, std::size_t r, Planned& planned) const {
   plan(batch, r, planned);
   locate(*this, planned);
   return !planned.refused;
@@ -281,6 +282,7 @@ std::size_t Model::pairs_in(const Row& row, bool learns) const {
     const bool rises = learns && settings_.expand.all_high;
     high += rises || separation_->rank(row.indices[i]) != Separation::low;
   }
+  high = std::min(high, settings_.expand.most_high);
   return high * (high - 1) / 2;
 }
 

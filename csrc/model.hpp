@@ -24,7 +24,7 @@ struct Settings {
   Loss loss;
   bool bias;
   ExpandRule expand;
-  bool shares_pairs = false;  // as in Auto, a new pair has the shared weight of i; never learns
+  bool shares_pairs = false;  // as in Auto, a new pair (i, j) has the shared weight of i; read-only
 };
 
 // The slots of one block that have left their initial state, in order of key. Keys are features
@@ -45,9 +45,9 @@ class Model {
   std::size_t learn(const Rows& batch, double* margins);
   // Returns how many rows, from the first one on, have a finite margin and not too many pairs.
   std::size_t margin(const Rows& batch, double* margins) const;
-  // Lists the coordinates of row r, and finds their slots: whose weights, but for the bias, make up
-  // its margin. False if it has too many pairs.
-  bool find(const Rows& batch, std::size_t r, Planned& planned) const;
+  // Plans row r and locates its slots, whose weights, with that of the bias, make up its margin.
+  // False if it has too many pairs.
+  bool locate_row(const Rows& batch, std::size_t r, Planned& planned) const;
 
   // How many pairs a row has, in prediction or in learning, and how many it may have.
   std::size_t pairs_in(const Row& row, bool learns) const;
@@ -61,11 +61,11 @@ class Model {
 
   BlockState state(Block block) const;             // of all blocks but pairs
   std::vector<std::uint32_t> pair_counts() const;  // of each rank j
-  // Of `size` ranks j from `first` on, as many of each as there were when they were counted.
+  // Of `size` ranks j from `first` on, as many of each as `counts` has.
   BlockState pairs(std::size_t first, std::size_t size, const std::uint32_t* counts) const;
   // False when keys are out of range or do not rise. The block must be untouched.
   bool restore(Block block, const std::uint32_t* keys, const float* slots, std::size_t size);
-  // `counts` has one for every rank, and they sum up to the ranks and slots there are.
+  // `counts` has one for every rank; they add up to the number of ranks and of slots.
   bool restore_pairs(const std::uint32_t* counts, const std::uint32_t* ranks, const float* slots);
   // The weights of slots in a block, and slots that have these weights after gradients whose
   // squares add up to n.
@@ -86,11 +86,11 @@ class Model {
   using Linear = Table<Slot<float>>;
   using Pairs = PairTable<Slot<float>>;
 
-  // How many rows ahead of its turn a row goes through the first two stages. Learning prefers to
-  // plan two rows ahead, predicting one; with more, less of them stays in L1 (decision 5).
+  // How many rows ahead of its turn a row goes through the first two stages. Measured: learning is
+  // fastest if it plans two rows ahead, predicting one (docs/notes/frozen-weights.md).
   static constexpr std::size_t prefetch_ahead = 4;
   static constexpr std::size_t learn_ahead = 2, predict_ahead = 1;
-  // Before that, memory has the row itself; after it, what says where packed slots are.
+  // Eight rows earlier the row itself is prefetched, one row later packed slots (decision 8).
   static constexpr std::size_t stream_ahead = prefetch_ahead + 8;
   static constexpr std::size_t packed_ahead = prefetch_ahead - 1;
 

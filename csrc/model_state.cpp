@@ -19,7 +19,7 @@ bool rises(const std::uint32_t* keys, std::size_t size, std::size_t below) {
 // Calls work(j) for ranks j, on several threads where they have many pairs.
 template <class Work>
 void each_rank(std::size_t first, std::size_t size, Work work) {
-  constexpr std::size_t part_pairs = 65536;  // as many as take far longer than starting a thread
+  constexpr std::size_t part_pairs = 65536;  // these take far longer than starting a thread
   in_parts(size, part_pairs / (first + size + 1) + 1, [&](std::size_t from, std::size_t to) {
     for (std::size_t n = from; n < to; ++n) work(static_cast<std::uint32_t>(first + n));
     return to - from;
@@ -160,7 +160,7 @@ std::size_t Model::weights_in(const Rows& batch) const {
 }
 
 std::shared_ptr<const Frozen> Model::freeze(std::size_t predicted) const {
-  constexpr std::size_t worth = 4;  // predictions of a weight: then the copy pays (decision 9)
+  constexpr std::size_t worth = 4;  // coordinates predicted per weight: measured (decision 9)
   const std::size_t order = separation_->order(), size = Frozen::size(next_feature, order);
   if (settings_.expand.all_high || size > std::min(Frozen::most, predicted / worth)) return {};
   const auto made =

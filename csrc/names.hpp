@@ -28,7 +28,7 @@ class Names {
     return find(name, mixed, first_like(mixed));
   }
 
-  // The same in three parts, so that loads for many names are in flight at once: the bucket
+  // The same in three steps, so that loads for many names are in flight at once: the bucket
   // where it should be, the record of the first bucket with an equal hash, and the comparison.
   std::uint32_t prefetch(std::string_view name) const {
     const std::uint32_t mixed = hash(name);
@@ -68,7 +68,7 @@ class Names {
     return true;
   }
 
-  // Leaves the numbers below to features without names.
+  // Leaves the indices below to features without names.
   void start_at(std::uint64_t next_feature) {
     if (next_feature_ < next_feature) next_feature_ = next_feature;
   }
@@ -93,7 +93,7 @@ class Names {
   Seed seed_;
   std::vector<std::uint32_t> words_{0};  // records: the index, the length, the bytes of the name
   std::size_t size_ = 0;
-  std::vector<Bucket> buckets_ = std::vector<Bucket>(16);  // at most half of them taken
+  std::vector<Bucket> buckets_ = std::vector<Bucket>(16);  // doubled when half are taken
   std::size_t mask_ = 15;                                  // their number, a power of two, less one
   Table<std::uint32_t> by_index_;                          // records
   std::uint64_t next_feature_ = 0;

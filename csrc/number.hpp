@@ -1,5 +1,5 @@
 // Numbers and tokens in hostile text. Every function is given the end and never
-// reads at or after it, except load_eight, whose callers see to it.
+// reads at or after it, except load_eight, whose callers make sure of eight bytes.
 #pragma once
 
 #include <charconv>
@@ -58,12 +58,13 @@ struct Digits {
 };
 
 // The digits that eight bytes begin with, all at once: the length of an index is
-// exactly what a branch predictor cannot guess. Carries and borrows only reach
-// bytes after the first that is no digit.
+// exactly what a branch predictor cannot guess. Adding 0x46 sets the high bit of bytes
+// above '9'. Carries and borrows only reach bytes after the first that is no digit.
 inline Digits leading_digits(const char* p) {
-  constexpr std::uint64_t ones = 0x0101010101010101;
+  constexpr std::uint64_t each_byte = 0x0101010101010101;
   const std::uint64_t word = load_eight(p);
-  const std::uint64_t others = ((word + ones * 0x46) | (word - ones * '0')) & (ones * 0x80);
+  const std::uint64_t others =
+      ((word + each_byte * 0x46) | (word - each_byte * '0')) & (each_byte * 0x80);
   const std::size_t bits = others == 0 ? 64 : lowest_bit(others) - 7;
   if (bits == 0) return {0, 0};
   return {bits / 8, eight_digits(word << (64 - bits))};

@@ -1,9 +1,9 @@
 // Columns whose cells are codes into texts -> rows of numbered features. A text is looked up once
-// for each block of rows and column, not once for each row; or once for all blocks whose column has
-// the same Lookup.
+// for each batch and column, not once for each row; or once for all batches whose column has the
+// same Lookup.
 //
-// New names are numbered by first appearance, row by row, and within a row in the order of the
-// columns: numbers do not depend on how rows are cut into blocks.
+// New names get the next indices by first appearance, row by row, and within a row in the order of
+// the columns: indices do not depend on how rows are cut into batches.
 #pragma once
 
 #include <algorithm>
@@ -25,21 +25,21 @@
 
 namespace pqr {
 
-// The numbers of the features that codes stand for, by code + 1; the first is that of code -1.
+// The indices of the features that codes stand for, by code + 1; the first is that of code -1.
 struct Lookup {
   static constexpr std::int64_t absent = -1, unknown = -2;
   std::vector<std::int64_t> found{absent};
   std::size_t known = 1;  // none of the first ones is unknown
 
   std::size_t codes() const { return found.size() - 1; }
-  void set(std::size_t at, std::int64_t number) {
-    found[at] = number;
+  void set(std::size_t at, std::int64_t index) {
+    found[at] = index;
     while (known < found.size() && found[known] != unknown) ++known;
   }
 };
 
-// The name of a cell is `prefix` and its text. Absent are a code of -1, a value of 0, and a name
-// without letters. Texts are those of the codes from `base` on; all codes below are in the lookup.
+// The name of a cell is `prefix` and its text. Absent are a code of -1, a value of 0, and an empty
+// name. Texts are those of the codes from `base` on; all codes below are in the lookup.
 struct Coded {
   std::string_view prefix;
   const std::int64_t* offsets;  // of the texts: one more than there are
@@ -64,7 +64,7 @@ struct Coded {
     const std::int64_t begin = offsets[code - base], end = offsets[code - base + 1];
     return {bytes + begin, static_cast<std::size_t>(end - begin)};
   }
-  // Texts are checked when they are first used: a dictionary may be much larger than a block.
+  // Texts are checked when they are first used: a dictionary may be much larger than a batch.
   bool has_text(std::size_t code) const {
     if (code < base || code >= base + texts) return false;
     const std::int64_t begin = offsets[code - base], end = offsets[code - base + 1];
@@ -72,7 +72,7 @@ struct Coded {
   }
 };
 
-// `hash_bits` > 0 makes numbers of hashes, and keeps no names. Once there are `most` names, the
+// With `hash_bits` > 0 indices are hashes, and no names are kept. Once there are `most` names, the
 // texts of a column that have none share the name `prefix*`, or `n=*` if the column has no prefix
 // and the text is `n=value`. A column of one name without text, such as a number, keeps its own.
 struct Limits {
@@ -156,16 +156,16 @@ class Numbering {
   }
 
  private:
-  static constexpr std::size_t together = 16;  // names on their way through the caches
-  static constexpr std::size_t twice = ~std::size_t{0};
+  static constexpr std::size_t together = 16;  // names, about as many as loads can be in flight
+  static constexpr std::size_t repeated = ~std::size_t{0};  // of rows that have a feature twice
 
   struct Used {
     std::size_t code, first;
   };
   struct New {
-    std::size_t row, column, place, code;
+    std::size_t row, column, cell, code;
     bool operator<(const New& other) const {
-      return std::tie(row, column, place) < std::tie(other.row, other.column, other.place);
+      return std::tie(row, column, cell) < std::tie(other.row, other.column, other.cell);
     }
   };
 
@@ -175,10 +175,10 @@ class Numbering {
   std::vector<New> shared_;  // texts that share a name
   std::string text_;
 
-  std::size_t row_of(const Coded& column, std::size_t place) const {
-    if (!column.first) return place;
+  std::size_t row_of(const Coded& column, std::size_t cell) const {
+    if (!column.first) return cell;
     const auto* const end = column.first + rows_ + 1;
-    const auto* const after = std::upper_bound(column.first, end, static_cast<std::int64_t>(place));
+    const auto* const after = std::upper_bound(column.first, end, static_cast<std::int64_t>(cell));
     return static_cast<std::size_t>(after - column.first) - 1;
   }
 
@@ -202,7 +202,7 @@ class Numbering {
     const Coded& column = columns_[at];
     std::array<std::string, together> names;
     std::array<std::uint32_t, together> hashes;
-    std::array<std::size_t, together> places;
+    std::array<std::size_t, together> buckets;
     const std::vector<Used>& used = used_[at];
     for (std::size_t begin = 0; begin < used.size(); begin += together) {
       const std::size_t count = std::min(together, used.size() - begin);
@@ -211,35 +211,35 @@ class Numbering {
         hashes[n] = known.prefetch(names[n]);
       }
       for (std::size_t n = 0; n < count; ++n) {
-        places[n] = known.prefetch_record(hashes[n], names[n].size());
+        buckets[n] = known.prefetch_record(hashes[n], names[n].size());
       }
       for (std::size_t n = 0; n < count; ++n) {
-        const Used& cell = used[begin + n];
+        const auto [code, cell] = used[begin + n];
         if (names[n].empty()) continue;
-        const std::uint32_t* index = known.find(names[n], hashes[n], places[n]);
+        const std::uint32_t* index = known.find(names[n], hashes[n], buckets[n]);
         if (!index && &known != &fresh) index = fresh.find(names[n]);
         if (index) {
-          column.lookup->found[cell.code + 1] = *index;
+          column.lookup->found[code + 1] = *index;
         } else {
-          unknown.push_back({row_of(column, cell.first), at, cell.first, cell.code});
+          unknown.push_back({row_of(column, cell), at, cell, code});
         }
       }
     }
   }
 
   // Two columns may have the same name.
-  void add(const New& cell, const Names& known, Names& fresh, std::size_t kept,
+  void add(const New& text, const Names& known, Names& fresh, std::size_t kept,
            std::uint64_t most) {
-    const Coded& column = columns_[cell.column];
-    std::string_view name = name_of(column, cell.code);
+    const Coded& column = columns_[text.column];
+    std::string_view name = name_of(column, text.code);
     const std::uint32_t* index = fresh.find(name);
-    if (!index && kept + fresh.size() >= most && !column.text(cell.code).empty()) {
-      shared_.push_back(cell);
+    if (!index && kept + fresh.size() >= most && !column.text(text.code).empty()) {
+      shared_.push_back(text);
       name = shared_name(column);
       index = known.find(name);
       if (!index) index = fresh.find(name);
     }
-    std::int64_t& found = column.lookup->found[cell.code + 1];
+    std::int64_t& found = column.lookup->found[text.code + 1];
     if (index) {
       found = *index;
       return;
@@ -249,7 +249,7 @@ class Numbering {
     found = static_cast<std::int64_t>(next);
     fresh.add(static_cast<std::uint32_t>(next), name);
     new_indices.push_back(static_cast<std::uint32_t>(next));
-    new_rows.push_back(cell.row);
+    new_rows.push_back(text.row);
   }
 
   // Of the name in text_: the column's, or what stands before the value in `namespace=value`.
@@ -262,9 +262,9 @@ class Numbering {
 
   void count_replaced() {
     std::vector<std::vector<bool>> shared(columns_.size());
-    for (const New& cell : shared_) {
-      shared[cell.column].resize(columns_[cell.column].lookup->codes());
-      shared[cell.column][cell.code] = true;
+    for (const New& text : shared_) {
+      shared[text.column].resize(columns_[text.column].lookup->codes());
+      shared[text.column][text.code] = true;
     }
     for (std::size_t at = 0; at < columns_.size(); ++at) {
       if (shared[at].empty()) continue;
@@ -279,6 +279,7 @@ class Numbering {
   // The features of some rows, of which each has up to `few_keys`.
   template <bool ones>
   struct Tile {
+    // Rows that take 20 kB, which stay in L1.
     static constexpr std::size_t rows = ones ? 64 : 32, width = few_keys + more_keys;
     std::array<std::uint32_t, rows * width> keys;
     std::array<float, ones ? 1 : rows * width> values;
@@ -303,8 +304,8 @@ class Numbering {
   };
 
   // At most one value per column and row; all of them 1 if there are only `ones`. Some rows at a
-  // time are looked up column by column: then many numbers are on their way through the caches at
-  // once. False when a row has a feature twice.
+  // time are looked up column by column, so that many loads are in flight at once. False when a row
+  // has a feature twice.
   template <bool ones>
   bool fill_tiles(RowBuffer& out) const {
     out.indices.resize(rows_ * columns_.size());
@@ -321,7 +322,8 @@ class Numbering {
               const std::uint32_t* const keys = &tile->keys[r * tile->width];
               const std::size_t keys_in_row = tile->sizes[r];
               std::uint32_t places[Tile<ones>::width];
-              if (!places_in_order<decltype(width)::value>(keys, keys_in_row, places)) return twice;
+              if (!places_in_order<decltype(width)::value>(keys, keys_in_row, places))
+                return repeated;
               for (std::size_t i = 0; i < keys_in_row; ++i) out.indices[done + places[i]] = keys[i];
               if constexpr (!ones) {
                 const float* const values = &tile->values[r * tile->width];
@@ -335,7 +337,7 @@ class Numbering {
           }
           return done;
         });
-    if (size == twice) {
+    if (size == repeated) {
       out.clear();
       return false;
     }

@@ -26,9 +26,9 @@ class OnesReader {
   };
 
   // The ones from p on that have up to eight digits and a single space, or the end, after them.
-  // None are found, and anything may be in the arrays, when they are few, when one of them has
-  // another index, when the row is very long, or when fewer than 64 bytes from `end` to `limit` may
-  // be read.
+  // Returns none, with the arrays in any state, if they are few (32 bytes, four features: the
+  // set-up would cost more), if one has another index, if the row is very long, or if fewer than
+  // the 64 bytes that are compared at a time may be read from `end` to `limit`.
   Run read(const char* p, const char* end, const char* limit, std::uint32_t* indices,
            float* values) {
 #ifdef PQR_AVX2
@@ -46,7 +46,7 @@ class OnesReader {
 #ifdef PQR_AVX2
  private:
   const bool avx2_ = has_avx2();
-  static constexpr std::size_t longest = std::size_t{1} << 14;
+  static constexpr std::size_t longest = std::size_t{1} << 14;  // bytes: 22 kB of starts stay in L1
   std::array<std::uint32_t, longest / 3 + 1> starts_;  // the features', and where one more would be
 
   // Counts the features before the first one whose value is not 1.
@@ -120,7 +120,7 @@ class OnesReader {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   }
 
-  // Eight bytes from each of four places.
+  // Eight bytes from each of four addresses.
   PQR_AVX2 static __m256i load_words(const char* begin, const std::uint32_t* at) {
     long long words[4];
     for (int w = 0; w < 4; ++w) std::memcpy(words + w, begin + at[w], sizeof words[w]);

@@ -93,7 +93,7 @@ struct Summed {
   Slot<Real> slot(Real weight, Real) const { return {weight / factor, 0}; }
 };
 
-// States whose squares, and those of what many rows add to them, are floats too.
+// States that many more rows cannot lead out of the range of a float: root_n is squared.
 inline bool is_small(double z, double root_n) {
   return std::fabs(z) <= 1e30 && root_n >= 0.0 && root_n <= 1e18;
 }
@@ -155,7 +155,7 @@ class Ogd : public SummedOptimizer {
     const double eta = decays_ ? eta_ / std::sqrt(rows_ + 1.0) : eta_;
     return {static_cast<Real>(scale_), static_cast<Real>(-eta / scale_)};
   }
-  // A scale that has become small would cost digits: the slots then take it over.
+  // Slots are 1 / scale times their weights, so they take over a scale of less than a millionth.
   double end_row(double change) {
     rows_ += 1.0;
     norm2_ = std::fmax(0.0, norm2_ + change);

@@ -14,7 +14,7 @@ namespace pqr {
 
 // How many bits are set. Nearly every x86 has an instruction for it, but a compiler may not use it
 // in code for all of them.
-inline std::uint32_t ones(std::uint64_t bits) {
+inline std::uint32_t bits_set(std::uint64_t bits) {
 #if defined(__x86_64__) && defined(__GNUC__)
   if (__builtin_cpu_supports("popcnt")) {
     asm("popcnt %0, %0" : "+r"(bits));
@@ -24,14 +24,14 @@ inline std::uint32_t ones(std::uint64_t bits) {
   return static_cast<std::uint32_t>(__builtin_popcountll(bits));
 }
 
-// Up to 512 keys, of which only the last nine bits count here. A bit for each key says whether it
-// has a value; the values of those that do lie side by side, in order of key.
+// Up to 512 keys that differ in their last nine bits. A bit for each says whether it has a value;
+// values lie side by side, in order of key.
 template <class T>
 class Packed {
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::max_align_t));
 
  public:
-  static constexpr std::uint32_t keys = 512;
+  static constexpr std::uint32_t keys = 512;  // a cache line of bits; with more, add() moves more
 
   Packed() = default;
   Packed(const Packed&) = delete;
@@ -52,7 +52,7 @@ class Packed {
 
   // Makes the value of a key that has none. Voids all pointers to values.
   T* add(std::uint32_t key) {
-    const std::uint32_t count = before_[words - 1] + ones(bits_[words - 1]), at = position(key);
+    const std::uint32_t count = before_[words - 1] + bits_set(bits_[words - 1]), at = position(key);
     if (bytes(count + 1) != bytes(count)) grow(count);
     std::copy_backward(values_ + at, values_ + count, values_ + count + 1);
     values_[at] = T{};
@@ -92,7 +92,7 @@ class Packed {
   // How many values are in front of that of the key.
   std::uint32_t position(std::uint32_t key) const {
     const std::uint32_t word = word_of(key);
-    return before_[word] + ones(bits_[word] & (bit_of(key) - 1));
+    return before_[word] + bits_set(bits_[word] & (bit_of(key) - 1));
   }
   void set(std::uint32_t key) {
     bits_[word_of(key)] |= bit_of(key);

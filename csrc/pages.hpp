@@ -11,7 +11,7 @@
 
 namespace pqr {
 
-constexpr std::size_t large_page = std::size_t{1} << 21;
+constexpr std::size_t large_page = std::size_t{1} << 21;  // 2 MB, as x86 and ARM have them
 
 // A zeroed array of which only the pages in use have memory, so that it may be larger than what is
 // needed. It starts a large page. Null where the system grants no addresses.
@@ -21,8 +21,8 @@ class Stretch {
   static_assert(std::is_trivially_copyable_v<T>);
 
   Stretch() = default;
-  // Without MAP_NORESERVE the array counts towards the memory that the system commits, and is there
-  // or an exception.
+  // Without MAP_NORESERVE the array counts towards the memory that the system commits, and a
+  // failure is an exception.
   explicit Stretch(std::size_t size, int flags = MAP_NORESERVE) {
     const std::size_t bytes = size * sizeof(T) + large_page;  // one to align
     void* memory =

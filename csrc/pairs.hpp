@@ -25,9 +25,9 @@ PQR_ALWAYS_INLINE constexpr Ranks span_start(Ranks j) {
   return ((eights + 1) * (j - (eights << 2))) << 3;
 }
 
-// How many ranks have at most so many pairs, if their numbers are to have 32 bits.
+// How many ranks have at most so many pairs, whose numbers have 32 bits.
 constexpr std::uint32_t ranks_within(std::size_t pairs) {
-  std::uint32_t ranks = 1u << 16;
+  std::uint32_t ranks = 1u << 16;  // about 2^31 pairs
   while (span_start<std::size_t>(ranks) > pairs) ranks -= 8;
   return ranks;
 }
@@ -42,15 +42,15 @@ struct DenseRanks {
 constexpr DenseRanks frequent_ranks{4096, 8192};
 
 // Spans of 256 ranks form a band. While few of its pairs have been met, each span of a band is a
-// hash table: memory follows what was seen. Then the whole band lies in an array, in which the
-// place of a pair follows from its number, and never moves. Other values may lie before the pairs.
+// hash table: memory follows what was seen. Then the whole band lies in an array, in which a pair
+// is found by its number, and never moves. Other values may lie before the pairs.
 // T{} is all zeros.
 template <class T>
 class PairTable {
-  static constexpr std::uint32_t band_ranks = 256;
+  static constexpr std::uint32_t band_ranks = 256;  // larger bands hold more unused pairs
 
  public:
-  // Ranks that fit into the array: 17 GB of addresses, of which few get memory.
+  // Ranks in the array: 17 GB of addresses, of which few get memory; 65,536 for slots of 8 bytes.
   static constexpr std::uint32_t most =
       ranks_within((std::size_t{17} << 30) / sizeof(T)) / band_ranks * band_ranks;
 
@@ -138,7 +138,7 @@ class PairTable {
 
   DenseRanks dense_;
   std::uint32_t before_;
-  std::size_t array_ranks_;      // that fit into the array
+  std::size_t array_ranks_;      // how many fit into the array
   std::uint32_t dense_end_ = 0;  // all smaller ranks lie in the array
   Stretch<T> array_;
   std::vector<Band> bands_;
@@ -154,7 +154,7 @@ class PairTable {
   bool is_array(std::size_t band) const { return band < bands_.size() && bands_[band].is_array; }
 
   // How many pairs of a band may be hashed before it becomes an array: none of ranks that are dense
-  // at once, few of those that soon are, then as many as take an eighth of the array's memory.
+  // at once, a 64th of those that soon are, then a 16th. Measured (decision 5).
   std::size_t may_hash(std::uint32_t band) const {
     const std::uint32_t j = band * band_ranks;
     if (j < dense_.at_once) return 0;

@@ -1,4 +1,4 @@
-// All threads that the core starts: work whose parts do not depend on each other, on all cores.
+// All threads that the core starts: independent parts of some work, on all cores.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace pqr {
 
 // How many threads one call may run on, the calling one included: 0 for as many as there are cores.
-// For the whole process, and the only global of the core: whoever bounds threads means all of them.
+// For the whole process, and the only global of the core: a bound is meant for all threads.
 inline std::atomic<std::size_t> thread_bound{0};
 
 inline std::size_t threads() {
@@ -22,7 +22,7 @@ inline std::size_t threads() {
 
 // Calls `work(first, last)` for parts of `size` items (rows, or ranks), each on the next free
 // thread. `work` returns how many items of its part it has done. Returns how many are done before
-// the first that is not. The calling thread calls `meanwhile` now and then while it waits.
+// the first that is not. The calling thread calls `meanwhile` every 50 ms, for Ctrl-C, as it waits.
 template <class Work, class Meanwhile = void (*)()>
 std::size_t in_parts(
     std::size_t size, std::size_t part_size, Work work, Meanwhile meanwhile = [] {}) {
@@ -36,7 +36,7 @@ std::size_t in_parts(
       done[part] = work(begin(part), begin(part + 1));
     }
   };
-  // Where the system grants no thread, `deferred` does its part below: nothing, if all are done.
+  // Where the system grants no thread, `deferred` runs it in get() below, when nothing may be left.
   const auto policy = std::launch::async | std::launch::deferred;
   std::vector<std::future<void>> others;
   for (std::size_t n = 1; n < std::min(threads(), parts); ++n) {

@@ -41,7 +41,7 @@ enum class Bad : std::uint8_t {
   line_too_long,
 };
 
-inline constexpr std::size_t max_line_bytes = std::size_t{64} << 20;
+inline constexpr std::size_t max_line_bytes = std::size_t{64} << 20;  // bounds memory for a line
 
 struct BadRow {
   Bad kind;
@@ -56,8 +56,8 @@ struct Parsed {
   std::int64_t lines;
 };
 
-// Adds the rows of whole lines to `rows`. A last line without a newline counts as whole only when
-// `last` says that nothing follows. Labels must fit the loss, and are stored as it keeps them. Bad
+// Adds the rows of whole lines to `rows`. A last line without a newline counts as whole only if
+// nothing follows (`last`). Labels must fit the loss, and are stored as it keeps them. Bad
 // rows are left out and noted in `bad`; without `skip` the first one ends the parse, neither
 // consumed nor counted.
 Parsed parse_libsvm(const char* text, std::size_t size, bool last, Loss loss, bool skip,

@@ -5,7 +5,7 @@
 
 namespace pqr {
 
-constexpr std::size_t cache_line = 64;
+constexpr std::size_t cache_line = 64;  // bytes, on x86 and most ARM
 
 // Prefetches a cache line into L2, not L1: a row needs more lines than L1 can have under way. Not
 // __builtin_prefetch alone: GCC takes a function that does nothing else for one without effect, and

@@ -23,11 +23,11 @@ struct Row {
   std::size_t size;
 };
 
-// A row's features, separated into high and low.
+// A row's features by separation: high ones in order of rank, and the sum of low ones.
 struct Split {
-  const std::uint32_t* ranks = nullptr;  // of the high features, in order
-  const float* values = nullptr;         // of the same
-  std::size_t high = 0;                  // how many they are
+  const std::uint32_t* ranks = nullptr;  // of the high features, rising
+  const float* values = nullptr;         // of the high features
+  std::size_t high = 0;                  // how many there are
   float low_sum = 0;
   std::size_t left_out = 0;  // features without a rank, where nothing is low
 };
@@ -60,7 +60,7 @@ struct Rows {
     fetch_ends(splits[r].values, splits[r].high);
   }
 
-  Rows part(std::size_t first, std::size_t rows) const {
+  Rows range(std::size_t first, std::size_t rows) const {
     return {indptr + first,
             indices,
             values,
@@ -71,8 +71,8 @@ struct Rows {
   }
 };
 
-// A canonical row can be learned as it is. Neighbours are looked at four at a time, some of the
-// last ones twice: rows are too short for loops that leave a remainder.
+// A canonical row can be learned as it is. Neighbours are compared four at a time, some of the last
+// ones twice: rows are too short for loops that leave a remainder.
 inline bool is_canonical(const std::uint32_t* indices, const float* values, std::size_t size) {
   constexpr std::size_t four = 4;
   using Indices = Vector<std::uint32_t, four>;
@@ -107,11 +107,11 @@ inline bool is_weight(float weight) { return weight >= 0.0f && std::isfinite(wei
 
 // Sorting few keys without branches: comparisons would be mispredicted.
 constexpr std::size_t few_keys = 64;   // beyond, comparing all with all takes longer
-constexpr std::size_t more_keys = 16;  // that arrays have room for: keys are taken by sixteens
+constexpr std::size_t more_keys = 16;  // padding of arrays: keys are taken by sixteens
 
-// How many of up to `few_keys` keys are smaller than each, which is its place when all differ.
-// Returns whether they do. `width` is how many numbers the machine compares at a time: of vectors
-// that it does not have, GCC compares one number after the other.
+// How many of up to `few_keys` keys are smaller than each, which is its place in order when all
+// differ. Returns whether they do. `width` is how many keys the machine compares at a time: without
+// such vectors, GCC would compare one key after the other.
 template <std::size_t width = 4>
 PQR_ALWAYS_INLINE inline bool places_in_order(const std::uint32_t* keys, std::size_t size,
                                               std::uint32_t* places) {
@@ -145,7 +145,7 @@ template <class T>
   for (std::size_t i = 0; i < size; ++i) std::tie(sorted_keys[i], sorted_values[i]) = both[i];
 }
 
-// Puts keys, each with a value, in order of key, then of value. There are `more_keys` to read.
+// Puts keys, each with a value, in order of key, then of value. Keys are padded by `more_keys`.
 template <std::size_t width = 4, class T>
 PQR_ALWAYS_INLINE inline void sort_keys(const std::uint32_t* keys, const T* values,
                                         std::size_t size, std::uint32_t* sorted_keys,
@@ -175,7 +175,7 @@ class RowBuffer {
     return {indptr.data(), indices.data(), values.data(), labels.data(), weights.data(), rows()};
   }
 
-  // Forgets all rows, and keeps their memory.
+  // Removes all rows, and keeps their memory.
   void clear() {
     indptr.assign(1, 0);
     indices.clear();
@@ -204,7 +204,7 @@ class RowBuffer {
     values.reserve(feature_count);
   }
 
-  // Closes the row that push() has filled. False, and the row is gone, when the
+  // Ends the row that push() has filled. Returns false, and drops the row, if the
   // sum of a repeated feature is not finite.
   bool end_row(double label, float weight, std::int64_t line) {
     const auto begin = static_cast<std::size_t>(indptr.back());
@@ -225,8 +225,8 @@ class RowBuffer {
   std::vector<std::uint32_t> given_indices_;
   std::vector<float> given_values_;
 
-  // Repeats are summed in order of value, in double, so that the order in which
-  // they were given cannot show.
+  // Repeats are summed in order of value, in double, so that the sum does not
+  // depend on the order in which they were given.
   [[gnu::noinline]] bool sort(std::size_t begin, std::size_t size) {
     const std::size_t end = begin + size;
     given_indices_.assign(indices.data() + begin, indices.data() + end);

@@ -41,23 +41,23 @@ inline void bin_clicks(double* bins, std::size_t count, double reach, const doub
   }
 }
 
-// Sums over all pairs of a click and a non-click.
-struct Ranking {
-  double pairs = 0.0, ordered = 0.0, tied = 0.0;
+// Every click compared with every non-click, by weight; those in one bin are tied.
+struct Comparisons {
+  double all = 0.0, ordered = 0.0, tied = 0.0;
 };
 
-inline Ranking rank_clicks(const double* bins, std::size_t count) {
-  Ranking ranking;
+inline Comparisons compare_clicks(const double* bins, std::size_t count) {
+  Comparisons found;
   double negatives = 0.0, positives = 0.0;
   for (std::size_t bin = 0; bin <= count; ++bin) {
     const double negative = bins[2 * bin], positive = bins[2 * bin + 1];
-    ranking.ordered += negatives * positive;
-    ranking.tied += negative * positive;
+    found.ordered += negatives * positive;
+    found.tied += negative * positive;
     negatives += negative;
     positives += positive;
   }
-  ranking.pairs = negatives * positives;
-  return ranking;
+  found.all = negatives * positives;
+  return found;
 }
 
 }  // namespace pqr

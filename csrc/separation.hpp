@@ -16,13 +16,13 @@ class Separation {
  public:
   static constexpr std::uint32_t low = 0xFFFFFFFFu;
 
-  // Gives all first features their place, which takes no memory before it is written: whether a
-  // feature is one of them is then a branch that is predicted.
+  // The whole front of the table exists from the start, which takes no memory before it is written:
+  // whether a feature lies there is then a branch that is predicted.
   Separation() { ranks_.make(ranks_.front_keys - 1); }
 
   std::uint32_t rank(std::uint32_t feature) const {
     const std::uint32_t* above = ranks_.find(feature);
-    return above ? *above - 1 : low;  // 0, a chunk's default, is low
+    return above ? *above - 1 : low;  // 0, the default, gives `low`
   }
 
   // Ranks are only ever appended. False when the feature is high already.

@@ -51,8 +51,8 @@ constexpr bool can_freeze<Model, decltype(void(&Model::freeze))> = true;
 template <class Model>
 class Shared {
  public:
-  template <class... Parts>
-  explicit Shared(std::in_place_t, Parts&&... parts) : model_(std::forward<Parts>(parts)...) {}
+  template <class... Args>
+  explicit Shared(std::in_place_t, Args&&... args) : model_(std::forward<Args>(args)...) {}
 
   // How to wait while the model is held. Python's way is to release the GIL around `wait`.
   static constexpr auto plainly = [](auto wait) { wait(); };
@@ -60,7 +60,7 @@ class Shared {
   static constexpr auto never = [] { return false; };
   static constexpr auto ignored = [](double*, std::size_t) {};
 
-  // Returns how many rows it has learned: all, unless one is refused or it is told to stop.
+  // Returns how many rows it has learned: all, unless one is refused or `stop` returns true.
   template <class Waiting = decltype(plainly), class Stop = decltype(never)>
   std::size_t learn(const Rows& rows, double* margins, Waiting waiting = plainly,
                     Stop stop = never) {
@@ -121,14 +121,14 @@ class Shared {
     };
     const auto part = [&](std::size_t first, std::size_t last) {
       double* const out = margins + first;
-      const std::size_t done = in_slices(rows.part(first, last - first), out, stop, margin_of);
+      const std::size_t done = in_slices(rows.range(first, last - first), out, stop, margin_of);
       then(out, done);
       return done;
     };
     return in_parts(rows.size, part_rows, part, stop);
   }
 
-  // Anything else, with the model to oneself or among readers.
+  // Anything else: with exclusive access, or among readers.
   template <class Work>
   auto change(Work work) {
     const auto lock = alone();
@@ -144,7 +144,7 @@ class Shared {
   const Model& while_it_changes() const { return model_; }
 
  private:
-  // A slice takes a millisecond or a few: so long may a reader wait, and so late may work stop.
+  // A slice takes a few milliseconds: so long may a reader wait, and so late may work stop.
   static constexpr std::size_t slice_rows = 1024, slice_pairs = 1 << 21;
 
   Model model_;
@@ -154,7 +154,7 @@ class Shared {
   Turnstile holders_;  // and learners that have found the model held
   mutable std::mutex copying_;
   mutable std::shared_ptr<const Frozen> copy_;  // of all weights, until the model changes
-  mutable std::size_t predicted_ = 0;           // weights of all rows predicted without it
+  mutable std::size_t predicted_ = 0;           // coordinates of all rows predicted without it
 
   // The lock lets readers pass a waiting writer, so both queue for it.
   auto alone() const {
@@ -197,8 +197,8 @@ class Shared {
   static std::size_t in_slices(const Rows& rows, double* margins, Stop stop, Work work) {
     std::size_t done = 0;
     while (done < rows.size && !stop()) {
-      const std::size_t size = slice_of(rows.part(done, rows.size - done));
-      const std::size_t finished = work(rows.part(done, size), margins + done);
+      const std::size_t size = slice_of(rows.range(done, rows.size - done));
+      const std::size_t finished = work(rows.range(done, size), margins + done);
       done += finished;
       if (finished < size) break;
     }

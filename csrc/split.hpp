@@ -16,10 +16,10 @@ namespace pqr {
 
 class Splitter {
  public:
-  // How many more ranks and values there are than features: Planned::list() reads eight at a time.
-  static constexpr std::size_t padding = 7;
+  // Of ranks and values, beyond the features: Planned::list() reads eight at a time.
+  static constexpr std::size_t padding = lanes - 1;
 
-  // `ranks` and `values` have room for all features of the row. Where everything is high, features
+  // `ranks` and `values` are as long as the row, or longer. Where everything is high, features
   // without a rank are left out.
   template <std::size_t width = 4>
   PQR_ALWAYS_INLINE void split(const Row& row, const Separation& separation, bool all_high,
@@ -52,7 +52,7 @@ class Splitter {
   }
 
  private:
-  // The row's high features in the order in which they come.
+  // The row's high features in order of feature, before they are sorted.
   std::vector<std::uint32_t> ranks_;
   std::vector<float> values_;
 };

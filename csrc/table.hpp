@@ -99,8 +99,8 @@ class Table {
   }
 
  private:
-  static constexpr std::uint32_t packed_at = 64;     // keys, which then take as much as hashed
-  static constexpr std::uint32_t settle_least = 64;  // hashed keys: fewer fill no chunk
+  static constexpr std::uint32_t packed_at = 64;     // keys: fewer take less memory when hashed
+  static constexpr std::uint32_t settle_least = 64;  // hashed keys: fewer cannot fill a chunk
   using Chunk = std::unique_ptr<Packed<T>[]>;
 
   Stretch<T> own_front_;

@@ -10,7 +10,7 @@
 namespace pqr {
 namespace {
 
-constexpr std::size_t longest_line = std::size_t{64} << 20;
+constexpr std::size_t max_line_bytes = std::size_t{64} << 20;  // bounds memory for a line
 
 bool ends_word(const char* p, const char* end) { return p == end || is_separator(*p) || *p == '|'; }
 
@@ -159,7 +159,7 @@ VwRows parse_vw(const char* text, std::size_t size, bool skip, std::int64_t firs
     const auto* const newline = static_cast<const char*>(std::memchr(begin, '\n', left));
     const char* end = newline == nullptr ? limit : newline;
     const char* const next = newline == nullptr ? limit : newline + 1;
-    const bool too_long = static_cast<std::size_t>(end - begin) > longest_line;
+    const bool too_long = static_cast<std::size_t>(end - begin) > max_line_bytes;
     if (end != begin && end[-1] == '\r') --end;
     const bool marked = line == 1 && end - begin >= 3 && std::memcmp(begin, "\xef\xbb\xbf", 3) == 0;
     const char* const row = begin + (marked ? 3 : 0);

@@ -32,7 +32,7 @@ enum class BadVw : std::uint8_t {
   line_too_long,
 };
 
-// What to tell a person, in the order of BadVw; {} stands for the offending text.
+// The messages, in the order of BadVw; {} stands for the offending text.
 inline constexpr std::array bad_vw_messages{
     "expected '|' before the features; a row is 'label |namespace feature:value ...'",
     "label {} is not a finite number",

@@ -249,3 +249,34 @@ def test_the_command_freezes_measures_and_predicts(tmp_path: Path) -> None:
     assert message == (
         f"--resume {frozen}: a frozen model does not learn; resume the model it was made of"
     )
+
+
+def test_a_frozen_auto_takes_as_many_high_features_of_a_row_as_auto_does() -> None:
+    """Of a row with more than 512, those that rose later count as low."""
+    rng = np.random.default_rng(3)
+    rows = [(np.sort(rng.choice(600, 560, replace=False)), np.ones(560)) for _ in range(200)]
+    batch = Batch.from_rows(rows, rng.integers(0, 2, 200).astype(float))
+    model = Auto()
+    model.learn_many(batch)
+    assert len(model.high) == 600
+    frozen = model.frozen()
+    weights = {block: dict(zip_weights(frozen, block)) for block in frozen.blocks}
+    high, last = [int(feature) for feature in frozen._high()], set(batch.indices[-560:].tolist())
+    first = [feature for feature in high if feature in last]
+    margin = weights["bias"][()] + sum(weights["linear"].get((f,), 0.0) for f in last)
+    for at, feature in enumerate(first[:512]):
+        shared = weights["shared"].get((feature,), 0.0)
+        margin += shared * len(first[512:])
+        for other in first[at + 1 : 512]:
+            pair = weights["pair"]
+            margin += pair.get((feature, other), pair.get((other, feature), shared))
+    assert frozen.margin_many(batch)[-1] == pytest.approx(margin, abs=1e-4)
+    assert (
+        Frozen.from_bytes(frozen.to_bytes()).margin_many(batch)[-1] == frozen.margin_many(batch)[-1]
+    )
+
+
+def zip_weights(model: Frozen, block: str) -> list[tuple[tuple[int, ...], float]]:
+    features, weights = model.weights(block)
+    keys = features.reshape(len(weights), -1).tolist()
+    return [(tuple(key), float(weight)) for key, weight in zip(keys, weights, strict=True)]

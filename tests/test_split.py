@@ -16,7 +16,7 @@ def test_splits_of_other_rows_or_separations_are_refused() -> None:
     mine, other = (Separation.top_k(SOME_ROWS, order=5) for _ in range(2))
     splits = mine.snapshot.split(*columns[:3])
     for model, first in ((PQR(other), 0), (PQR(mine), 1), (PQR(mine), size + 1), (QR(), 0)):
-        with pytest.raises(ValueError, match="of other rows, or by another separation"):
+        with pytest.raises(ValueError, match="belong to other rows, or to another separation"):
             model._model.learn_split(*columns, splits, first)
         assert model.rows == 0
 

@@ -1,4 +1,4 @@
-// Arrays in and out of Python, and how to refuse.
+// Arrays in and out of Python, and how to raise ValueError.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -24,7 +24,7 @@ using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 template <class T>
 using Out2 = nb::ndarray<nb::numpy, T, nb::ndim<2>>;
 
-// Gives a vector or a Buffer to Python: the array owns it.
+// Gives a vector to Python: the array owns it.
 template <class Array, class T = typename Array::value_type>
 inline Out<T> give(Array&& array) {
   auto* owned = new Array(std::move(array));

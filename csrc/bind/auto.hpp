@@ -34,7 +34,7 @@ class NamedAuto : public Named<Auto> {
                           floats(state.pair_slots));
   }
 
-  // What fits together, as pqrlearn/learners/auto_state.py checks; after `set_high`.
+  // After `set_high`. pqrlearn/learners/auto_state.py has checked that the arrays fit together.
   void restore(const In<std::uint32_t>& features, const In<std::uint32_t>& counts,
                const In<std::int8_t>& exponents, const In2<float>& slots, const In2<float>& shared,
                const In<std::uint32_t>& pairs, const In2<float>& pair_slots) {
@@ -48,7 +48,7 @@ class NamedAuto : public Named<Auto> {
     model_.change([&](Auto& m) { m.restore(state); });
   }
 
-  // High features in the order of rise, and those that wait for the next one.
+  // High features in the order of rise, and those that are to rise next.
   nb::tuple high() const {
     auto [high, waiting] =
         model_.read([](const Auto& m) { return std::make_pair(m.rise.high, m.rise.waiting); });
@@ -124,7 +124,7 @@ class NamedAuto : public Named<Auto> {
     bayes(mixture.all), bayes(mixture.two);
     for (std::size_t i = 0; i < Stacker::inputs; ++i) visit(mixture.stacker.a[i]);
     for (std::size_t n = 0; n < Stacker::inputs * Stacker::size; ++n) {
-      if (n % Stacker::size < Stacker::inputs) visit(mixture.stacker.P[n]);  // the rest is fill
+      if (n % Stacker::size < Stacker::inputs) visit(mixture.stacker.P[n]);  // the rest is padding
     }
     visit(mixture.largest), visit(mixture.total), visit(mixture.low), visit(mixture.high);
     auto& rise = m.rise;

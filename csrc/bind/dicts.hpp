@@ -68,28 +68,29 @@ inline std::string_view utf8(PyObject* text) {
 // integer key is the index itself, of a feature that has no name), None is absent.
 class DictRow {
  public:
-  // Names never seen take the indices from `next_feature` on, in order of name, so
-  // that the order within the dict cannot show. keep() makes them known.
+  // Names never seen take the indices from `next_feature` on, in order of name, so that
+  // indices do not depend on the order within the dict. keep() adds them to the names.
   Rows read(nb::handle row, const Names& names, std::uint64_t next_feature) {
     const nb::object dict = as_dict(row);
     row_.clear();
     text_.clear();
-    asked_.clear();
+    pending_.clear();
     unknown_.clear();
     PyObject *key = nullptr, *value = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(dict.ptr(), &at, &key, &value);) add(key, value, names);
-    for (Asked& asked : asked_) asked.bucket = names.prefetch_record(asked.hash, asked.length);
-    for (const Asked& asked : asked_) {
-      const std::string_view name = this->name(asked);
-      if (const std::uint32_t* index = names.find(name, asked.hash, asked.bucket)) {
-        row_.push(*index, asked.amount);
+    for (Pending& pending : pending_)
+      pending.bucket = names.prefetch_record(pending.hash, pending.length);
+    for (const Pending& pending : pending_) {
+      const std::string_view name = this->name(pending);
+      if (const std::uint32_t* index = names.find(name, pending.hash, pending.bucket)) {
+        row_.push(*index, pending.amount);
       } else {
-        unknown_.emplace_back(name, asked.amount);
+        unknown_.emplace_back(name, pending.amount);
       }
     }
     std::sort(unknown_.begin(), unknown_.end());
     next_feature_ = std::max(next_feature, names.next_feature());
-    std::uint32_t largest = 0;  // numbers may stand beside names
+    std::uint32_t largest = 0;  // a row may have indices beside names
     for (const std::uint32_t index : row_.indices) largest = std::max(largest, index);
     if (!row_.indices.empty()) next_feature_ = std::max(next_feature_, std::uint64_t{largest} + 1);
     new_names_ = 0;
@@ -118,21 +119,23 @@ class DictRow {
   }
 
  private:
+  static constexpr float likely_id = 1000.0f;  // smaller integers are often amounts
+
   RowBuffer row_;
   bool warned_ = false;
   std::vector<std::pair<std::string, float>> unknown_;
   std::uint64_t next_feature_ = 0;
   std::uint64_t new_names_ = 0;
-  struct Asked {
-    const char* own;    // where the name is, in its key; nullptr when it is in text_
-    std::size_t begin;  // where it is there
+  struct Pending {      // a name to be looked up
+    const char* own;    // the name, in its key; nullptr when it is in text_
+    std::size_t begin;  // of the name in text_
     std::size_t length;
     std::uint32_t hash;
     float amount;
-    std::size_t bucket = 0;  // of the bucket that looks like it
+    std::size_t bucket = 0;  // the first with an equal hash
   };
   std::string text_;
-  std::vector<Asked> asked_;
+  std::vector<Pending> pending_;
 
   // The row itself, or what a Mapping holds.
   static nb::object as_dict(nb::handle row) {
@@ -146,17 +149,17 @@ class DictRow {
     return dict;
   }
 
-  std::string_view name(const Asked& asked) const {
-    return {asked.own ? asked.own : text_.data() + asked.begin, asked.length};
+  std::string_view name(const Pending& pending) const {
+    return {pending.own ? pending.own : text_.data() + pending.begin, pending.length};
   }
 
   // Keys may be gone after a value's own code has run: their names are then needed here.
   void copy_names() {
-    for (Asked& asked : asked_) {
-      if (!asked.own) continue;
-      asked.begin = text_.size();
-      text_.append(asked.own, asked.length);
-      asked.own = nullptr;
+    for (Pending& pending : pending_) {
+      if (!pending.own) continue;
+      pending.begin = text_.size();
+      text_.append(pending.own, pending.length);
+      pending.own = nullptr;
     }
   }
 
@@ -182,19 +185,19 @@ class DictRow {
       text_.append(utf8(key)).append(1, '=').append(utf8(value));
       const std::size_t length = text_.size() - begin;
       const std::uint32_t hash = names.prefetch({text_.data() + begin, length});
-      asked_.push_back({nullptr, begin, length, hash, 1.0f});
+      pending_.push_back({nullptr, begin, length, hash, 1.0f});
     } else {
       const double given = real(key, value);
       if (std::isnan(given)) return;  // missing, as in a table
       const float amount = checked(key, given);
-      if (PyLong_CheckExact(value) && amount >= 1000.0f && !warned_) warn_of_id(key, value);
+      if (PyLong_CheckExact(value) && amount >= likely_id && !warned_) warn_of_id(key, value);
       if (amount == 0.0f) return;
       const std::string_view name = utf8(key);
-      asked_.push_back({name.data(), 0, name.size(), names.prefetch(name), amount});
+      pending_.push_back({name.data(), 0, name.size(), names.prefetch(name), amount});
     }
   }
 
-  // Whoever gives ids as integers learns one weight for all of them. Said once for each learner.
+  // Ids given as integers would share one weight. Warns once for each learner.
   void warn_of_id(PyObject* key, PyObject* value) {
     warned_ = true;
     const std::string shown = nb::repr(value).c_str();
@@ -206,7 +209,7 @@ class DictRow {
     if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) != 0) throw nb::python_error();
   }
 
-  // A feature that is called by its index.
+  // A feature that is given by its index.
   void add_index(PyObject* key, PyObject* value, const Names& names) {
     if (!PyIndex_Check(key) || PyBool_Check(key)) {
       throw nb::type_error(("feature " + std::string(nb::repr(key).c_str()) +
@@ -237,7 +240,7 @@ class DictRow {
         refuse("feature " + std::string(nb::repr(key).c_str()) +
                ": its value is not a finite 32-bit float");
       }
-      // Anything else that a value's own code raises, such as Ctrl-C, is not ours to explain.
+      // Anything else that a value's own code raises, such as at Ctrl-C, goes on unchanged.
       if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error();
       PyErr_Clear();
       throw nb::type_error(("feature " + std::string(nb::repr(key).c_str()) + ": value " +

@@ -1,4 +1,4 @@
-// The digest of files, from any contiguous buffer of Python.
+// The digest of files, from any contiguous Python buffer.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -29,7 +28,7 @@ void check_finite(const std::string& name, const Array& array, bool sums) {
   }
 }
 
-// Both have a bias with a state of two numbers, and a state that is checked when it comes back.
+// What both share: the state of the bias, and checks of a state that is restored.
 template <class Core>
 class NamedFactors : public Named<Core> {
  public:
@@ -66,16 +65,16 @@ class NamedFactors : public Named<Core> {
 class NamedFm : public NamedFactors<Fm> {
  public:
   // rates: eta, beta, l1 and l2 of the linear weights, then of the factors
-  NamedFm(const std::string& loss, bool bias, std::size_t rank, std::uint64_t seed, float init,
+  NamedFm(const std::string& loss, bool bias, std::size_t dimension, std::uint64_t seed, float init,
           bool adaptive, bool decays, const std::vector<double>& rates)
       : NamedFactors(loss_named(loss),
                      FactorSettings{loss_named(loss),
                                     bias,
-                                    {{1, rank}},
+                                    {{1, dimension}},
                                     {seed, init},
                                     descent(adaptive, decays, rates, 4)},
                      FmRule{descent(adaptive, decays, rates, 0)}),
-        dimension_(rank) {}
+        dimension_(dimension) {}
 
   // Features; weight and sum of each; factors of each; their sums.
   nb::tuple state() const {
@@ -101,7 +100,8 @@ class NamedFm : public NamedFactors<Fm> {
 
   static DescentRule descent(bool adaptive, bool decays, const std::vector<double>& rates,
                              std::size_t at) {
-    if (rates.size() != 8) refuse("a descent has eight rates");
+    if (rates.size() != 8)
+      refuse("FM has eight rates: eta, beta, l1 and l2 of linear weights, then of factors");
     return {adaptive, decays, rates[at], rates[at + 1], rates[at + 2], rates[at + 3]};
   }
 };
@@ -148,17 +148,18 @@ class NamedDifacto : public NamedFactors<Difacto> {
     for (const auto& [count, dimension] : pairs) {
       const bool rises =
           tiers.empty() || (count > tiers.back().count && dimension > tiers.back().dimension);
-      if (count == 0 || dimension == 0 || !rises) refuse("tiers must rise");
+      if (count == 0 || dimension == 0 || !rises)
+        refuse("tiers: counts and dimensions must be above 0 and rise");
       tiers.push_back({count, dimension});
     }
     return tiers;
   }
   static Ftrl ftrl_of(const std::vector<double>& rates) {
-    if (rates.size() != 4) refuse("ftrl has four rates");
+    if (rates.size() != 4) refuse("ftrl has four rates: alpha, beta, l1 and l2");
     return Ftrl({rates[0], rates[1], rates[2], rates[3]});
   }
   static DescentRule adagrad_of(const std::vector<double>& rates) {
-    if (rates.size() != 3) refuse("adagrad has three rates here");
+    if (rates.size() != 3) refuse("adagrad has three rates: eta, beta and l2");
     return {true, false, rates[0], rates[1], 0.0, rates[2]};
   }
 };

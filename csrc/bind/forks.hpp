@@ -1,8 +1,8 @@
 // fork() while other threads learn: the child gets every model between two rows, and can use it.
 //
 // The locks of all models are taken inside of fork(), by pthread_atfork: no thread can be waiting
-// for one of them with the GIL then, since the one that forks has it. This takes a list of all
-// models, the only global state that changes.
+// for one of them with the GIL then, since the one that forks has it. This needs a list of all
+// models, the only global state of the bindings.
 #pragma once
 
 #include <pthread.h>
@@ -22,11 +22,11 @@ class ForkGuard {
 
   ForkGuard(Before before, After after) {
     const std::lock_guard lock(all().mutex);
-    place_ = all().guards.emplace(all().guards.end(), std::move(before), std::move(after));
+    own_ = all().guards.emplace(all().guards.end(), std::move(before), std::move(after));
   }
   ~ForkGuard() {
     const std::lock_guard lock(all().mutex);
-    all().guards.erase(place_);
+    all().guards.erase(own_);
   }
   ForkGuard(const ForkGuard&) = delete;
   ForkGuard& operator=(const ForkGuard&) = delete;
@@ -38,7 +38,7 @@ class ForkGuard {
 
     All() { pthread_atfork(before_fork, in_parent, in_child); }
   };
-  std::list<std::pair<Before, After>>::iterator place_;
+  std::list<std::pair<Before, After>>::iterator own_;
 
   static All& all() {
     static auto* const all = new All;  // never destroyed: models may outlive static objects

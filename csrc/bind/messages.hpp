@@ -1,4 +1,4 @@
-// What people are told of a bad row.
+// Messages about bad and refused rows.
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ inline std::string why_refused(const Model& model, const Row& row, bool learns) 
   if (pairs <= model.max_pairs()) return too_large;
   return "its high features make " + std::to_string(pairs) +
          " pairs, more than max_pairs_per_row=" + std::to_string(model.max_pairs()) +
-         "; raise that, at up to 80 bytes of memory a pair, or take a model with fewer high "
+         "; raise it (a pair takes up to 80 bytes of memory), or use a model with fewer high "
          "features";
 }
 

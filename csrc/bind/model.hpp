@@ -33,7 +33,7 @@ Chosen with_rates(const Rates& given) {
   for (std::size_t n = 0; n < rates.size(); ++n) {
     const auto found = given.find(Chosen::rates[n]);
     if (found == given.end() || given.size() != rates.size()) {
-      refuse(std::string(Chosen::name) + ": its rates are not those that it declares");
+      refuse(std::string(Chosen::name) + ": the rates given are not those that it has");
     }
     rates[n] = found->second;
   }
@@ -56,7 +56,8 @@ struct SharedSeparation {
   explicit SharedSeparation(const In<std::uint32_t>& high) {
     auto separation = std::make_shared<Separation>();
     for (std::size_t i = 0; i < high.size(); ++i) {
-      if (!separation->append(high.data()[i])) refuse("a feature is high twice");
+      if (!separation->append(high.data()[i]))
+        refuse("feature " + std::to_string(high.data()[i]) + " is high twice");
     }
     of = std::move(separation);
   }
@@ -75,10 +76,12 @@ class NamedModel : public Named<Model> {
  public:
   NamedModel(const SharedSeparation& separation, const std::string& loss, bool bias, bool all_high,
              float interaction_scale, std::size_t max_pairs, const std::string& optimizer,
-             const Rates& rates, bool shares_pairs)
+             const Rates& rates, bool shares_pairs, std::size_t most_high)
       : Named(loss_named(loss),
-              Settings{
-                  loss_named(loss), bias, {all_high, interaction_scale, max_pairs}, shares_pairs},
+              Settings{loss_named(loss),
+                       bias,
+                       {all_high, interaction_scale, max_pairs, most_high},
+                       shares_pairs},
               optimizer_named(static_cast<Optimizer*>(nullptr), optimizer, rates), separation.of) {}
 
   // Rows that were split in advance, by the separation of this model, from split `first` on.
@@ -87,7 +90,7 @@ class NamedModel : public Named<Model> {
                           const In<float>& weights, const Splits& splits, std::size_t first) {
     Rows rows = view(indptr, indices, values, labels, weights);
     rows.splits = splits.of(model_.while_it_changes().separation().get(), first, rows.size);
-    if (!rows.splits) refuse("the splits are of other rows, or by another separation");
+    if (!rows.splits) refuse("the splits belong to other rows, or to another separation");
     return learn_rows(rows);
   }
 
@@ -107,7 +110,7 @@ class NamedModel : public Named<Model> {
 
   nb::tuple state(const std::string& block) const {
     const Block wanted = block_named(block);
-    if (wanted == Block::pair) refuse("pairs have a state of their own");
+    if (wanted == Block::pair) refuse("pair: read by pairs() and restored by restore_pairs()");
     BlockState state;
     {
       nb::gil_scoped_release release;
@@ -132,9 +135,10 @@ class NamedModel : public Named<Model> {
       nb::gil_scoped_release release;
       state = model_.read([&](const Model& m) {
         const std::size_t order = m.separation()->order(), size = counts.size();
-        if (first > order || size > order - first) refuse("counts of ranks that are not there");
+        if (first > order || size > order - first) refuse("pair: more counts than ranks");
         for (std::size_t n = 0; n < size; ++n) {
-          if (counts.data()[n] > first + n) refuse("a rank has fewer pairs than were counted");
+          if (counts.data()[n] > first + n)
+            refuse("pair: a count exceeds the number of smaller ranks");
         }
         return m.pairs(first, size, counts.data());
       });
@@ -145,7 +149,7 @@ class NamedModel : public Named<Model> {
   void restore(const std::string& block, const In<std::uint32_t>& keys, const In2<float>& slots) {
     const Block wanted = block_named(block);
     check_slots(block, keys, slots);
-    if (wanted == Block::pair) refuse("pairs have a state of their own");
+    if (wanted == Block::pair) refuse("pair: read by pairs() and restored by restore_pairs()");
     if (!model_.change(
             [&](Model& m) { return m.restore(wanted, keys.data(), slots.data(), keys.size()); })) {
       refuse(block + ": keys are out of range or out of order");
@@ -234,7 +238,7 @@ class NamedModel : public Named<Model> {
           },
           m.optimizer);
     });
-    if (!good) refuse("the optimizer's scalars: invalid optimizer state");
+    if (!good) refuse("scalars: invalid optimizer state");
   }
 
  private:

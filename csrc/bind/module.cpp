@@ -74,16 +74,20 @@ nb::bytes format_libsvm(const In<std::int64_t>& indptr, const In<std::uint32_t>&
   return nb::bytes(text.data(), text.size());
 }
 
-// Arguments that people give, with a message of our own where they are of another type.
+// Arguments that people give: where their type is wrong, one sentence instead of nanobind's list.
 template <class T>
 T argument(nb::handle given, const char* wanted) {
   T value;
   if (nb::try_cast(given, value)) return value;
   const std::string shown = nb::repr(given).c_str();
-  throw nb::type_error((wanted + (", not " + shown.substr(0, 40))).c_str());
+  constexpr std::size_t most_shown = 40;  // characters: the message stays on a line
+  throw nb::type_error((wanted + (", not " + shown.substr(0, most_shown))).c_str());
 }
 std::uint32_t feature_of(nb::handle given) {
   return argument<std::uint32_t>(given, "a feature must be a whole number from 0 to 4294967295");
+}
+std::uint64_t next_of(nb::handle given) {
+  return argument<std::uint64_t>(given, "next_feature must be a whole number from 0 on");
 }
 std::string_view name_of(nb::handle given) {
   return argument<std::string_view>(given, "a name must be a str");
@@ -132,7 +136,7 @@ NB_MODULE(_core, m) {
         "weights"_a.noconvert());
   m.def("bin_clicks", &bin_clicks, "bins"_a.noconvert(), "reach"_a, "margins"_a.noconvert(),
         "labels"_a.noconvert(), "weights"_a.noconvert());
-  m.def("rank_clicks", &rank_clicks, "bins"_a.noconvert());
+  m.def("compare_clicks", &compare_clicks, "bins"_a.noconvert());
   m.def("parse_libsvm", &parse_libsvm, "text"_a, "last"_a, "loss"_a, "first_line"_a, "skip"_a);
   m.def("format_libsvm", &format_libsvm, "indptr"_a.noconvert(), "indices"_a.noconvert(),
         "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert());
@@ -140,6 +144,7 @@ NB_MODULE(_core, m) {
   m.attr("BAD_VW_MESSAGES") =
       std::vector<std::string>(pqr::bad_vw_messages.begin(), pqr::bad_vw_messages.end());
   m.attr("TOO_LARGE") = too_large;
+  m.attr("MOST_HIGH") = pqr::Auto::most_high;
   m.attr("BAD_ROW_MESSAGES") = std::vector<std::string>(bad_messages.begin(), bad_messages.end());
   m.attr("LABEL_UNFIT") = static_cast<int>(pqr::Bad::label_unfit);
   nb::dict wanted;
@@ -161,6 +166,7 @@ NB_MODULE(_core, m) {
           [](pqr::Names& names, nb::handle feature, nb::handle name) {
             return names.add(feature_of(feature), name_of(name));
           },
+          "feature"_a.none(), "name"_a.none(),
           nb::sig("def add(self, feature: int, name: str) -> bool"))
       .def(
           "find",
@@ -168,11 +174,14 @@ NB_MODULE(_core, m) {
             const std::uint32_t* index = names.find(name_of(name));
             return index ? std::optional<std::uint32_t>(*index) : std::nullopt;
           },
-          nb::sig("def find(self, name: str) -> int | None"))
+          "name"_a.none(), nb::sig("def find(self, name: str) -> int | None"))
       .def("add_each", &add_each, "indices"_a.noconvert(), "offsets"_a.noconvert(),
            "bytes"_a.noconvert())
       .def_prop_ro("next_feature", &pqr::Names::next_feature)
-      .def("start_at", &pqr::Names::start_at, "next_feature"_a)
+      .def(
+          "start_at",
+          [](pqr::Names& names, nb::handle next_feature) { names.start_at(next_of(next_feature)); },
+          "next_feature"_a.none(), nb::sig("def start_at(self, next_feature: int) -> None"))
       .def(
           "name",
           [](const pqr::Names& names, nb::handle feature) -> std::optional<nb::str> {
@@ -180,7 +189,7 @@ NB_MODULE(_core, m) {
             if (name.empty()) return std::nullopt;
             return nb::str(as_str(name));
           },
-          nb::sig("def name(self, feature: int) -> str | None"))
+          "feature"_a.none(), nb::sig("def name(self, feature: int) -> str | None"))
       .def("arrays", &name_arrays)
       .def("restore", &restore_names, "indices"_a.noconvert(), "ends"_a.noconvert(),
            "bytes"_a.noconvert());
@@ -228,9 +237,10 @@ NB_MODULE(_core, m) {
 
   learner<NamedModel>(m, "Model")
       .def(nb::init<const SharedSeparation&, const std::string&, bool, bool, float, std::size_t,
-                    const std::string&, const Rates&, bool>(),
+                    const std::string&, const Rates&, bool, std::size_t>(),
            "separation"_a, "loss"_a, "bias"_a, "all_high"_a, "interaction_scale"_a, "max_pairs"_a,
-           "optimizer"_a, "rates"_a, "shares_pairs"_a = false)
+           "optimizer"_a, "rates"_a, "shares_pairs"_a = false,
+           "most_high"_a = pqr::ExpandRule{}.most_high)
       .def("learn_split", &NamedModel::learn_split, "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert(), "labels"_a.noconvert(), "weights"_a.noconvert(), "splits"_a,
            "first"_a)
@@ -268,7 +278,8 @@ NB_MODULE(_core, m) {
   learner<NamedFm>(m, "Fm")
       .def(nb::init<const std::string&, bool, std::size_t, std::uint64_t, float, bool, bool,
                     const std::vector<double>&>(),
-           "loss"_a, "bias"_a, "rank"_a, "seed"_a, "init"_a, "adaptive"_a, "decays"_a, "rates"_a)
+           "loss"_a, "bias"_a, "dimension"_a, "seed"_a, "init"_a, "adaptive"_a, "decays"_a,
+           "rates"_a)
       .def("state", &NamedFm::state)
       .def("restore", &NamedFm::restore, "features"_a.noconvert(), "linear"_a.noconvert(),
            "factors"_a.noconvert(), "sums"_a.noconvert())

@@ -1,19 +1,11 @@
 // The counter and any native learner as Python sees them: with names.
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <tuple>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "../names.hpp"
@@ -73,9 +65,9 @@ inline constexpr auto without_gil = [](auto wait) {
 template <class Core>
 class Named {
  public:
-  template <class... Parts>
-  explicit Named(Loss loss, Parts&&... parts)
-      : loss_(loss), model_(std::in_place, std::forward<Parts>(parts)...) {}
+  template <class... Args>
+  explicit Named(Loss loss, Args&&... args)
+      : loss_(loss), model_(std::in_place, std::forward<Args>(args)...) {}
 
   // The margins of the rows learned: all of them, or those before one that is refused.
   Out<double> learn(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
@@ -89,14 +81,14 @@ class Named {
     return margins(view(indptr, indices, values), [](double*, std::size_t) {});
   }
 
-  // Their predictions.
+  // The same as predictions.
   Out<double> predict(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
                       const In<float>& values) const {
     return margins(view(indptr, indices, values),
                    [this](double* margins, std::size_t size) { link_all(loss_, margins, size); });
   }
 
-  // Of the first row, which was refused.
+  // Why the first row was refused.
   std::string why_refused(const In<std::int64_t>& indptr, const In<std::uint32_t>& indices,
                           const In<float>& values, bool learns) const {
     const Rows rows = view(indptr, indices, values);
@@ -105,11 +97,11 @@ class Named {
   }
 
   // Dicts are read under the GIL, which also guards the names and the scratch row. A value's own
-  // __float__ may come back here: it then finds an empty one.
+  // __float__ may call this again: it then finds an empty scratch row.
   double learn_dict(nb::handle x, double label, double weight) {
     check_label(0, loss_, label);
     check_weight(0, weight);
-    const auto turn = model_.turn(without_gil);  // now, as what is read must not age
+    const auto turn = model_.turn(without_gil);  // first: what is read now must stay true
     DictRow dict = std::move(scratch_);
     dict.read(x, *names_, next_feature());
     double margin = 0.0;

@@ -1,4 +1,4 @@
-// Columns of Python as rows of numbered features, and names that come with them.
+// Columns from Python as rows of numbered features, and the names that come with them.
 #pragma once
 
 #include <algorithm>
@@ -29,15 +29,16 @@ template <class Offset>
 auto code_texts(Coding& coding, const In<Offset>& offsets, const In<std::uint8_t>& bytes,
                 const std::optional<In<bool>>& valid) {
   const std::size_t size = offsets.size() - 1;
-  if (offsets.size() == 0) refuse("texts need an offset behind the last one");
-  if (size + coding.offsets.size() > 0x7FFFFFFF) refuse("too many texts for one block");
-  if (valid && valid->size() != size) refuse("texts and their mask differ in length");
+  if (offsets.size() == 0) refuse("offsets of texts are empty; there must be one more than texts");
+  if (size + coding.offsets.size() > 0x7FFFFFFF)
+    refuse("more than 2147483647 texts in one batch; read smaller batches");
+  if (valid && valid->size() != size) refuse("texts and `valid` differ in length");
   std::vector<std::int32_t> codes(size, -1);
   bool good = offsets.data()[0] >= 0;
   {
     nb::gil_scoped_release release;
     const auto* const text = reinterpret_cast<const char*>(bytes.data());
-    std::array<Coding::Key, 16> keys;  // on their way through the caches
+    std::array<Coding::Key, 16> keys;  // about as many as loads can be in flight
     for (std::size_t first = 0; first < size && good; first += keys.size()) {
       const std::size_t count = std::min(keys.size(), size - first);
       for (std::size_t n = 0; n < count && good; ++n) {
@@ -48,9 +49,9 @@ auto code_texts(Coding& coding, const In<Offset>& offsets, const In<std::uint8_t
           keys[n] = {};
           continue;
         }
-        const auto place = static_cast<std::size_t>(begin);
+        const auto from = static_cast<std::size_t>(begin);
         keys[n] =
-            coding.key({text + place, static_cast<std::size_t>(end) - place}, bytes.size() - place);
+            coding.key({text + from, static_cast<std::size_t>(end) - from}, bytes.size() - from);
       }
       for (std::size_t n = 0; n < count && good; ++n) codes[first + n] = coding.code(keys[n]);
     }
@@ -61,7 +62,8 @@ auto code_texts(Coding& coding, const In<Offset>& offsets, const In<std::uint8_t
 
 // The texts of the codes from `first` on.
 inline nb::tuple coded_texts(const Coding& coding, std::size_t first) {
-  if (first >= coding.offsets.size()) refuse("there are fewer codes");
+  if (first >= coding.offsets.size())
+    refuse("first=" + std::to_string(first) + " is beyond the last code");
   std::vector<std::int64_t> offsets(coding.offsets.begin() + static_cast<std::ptrdiff_t>(first),
                                     coding.offsets.end());
   const std::int64_t begin = offsets.front();
@@ -86,31 +88,33 @@ struct HeldColumn {
   bool has_values = false, of_codes = false, has_first = false;
 
   explicit HeldColumn(const nb::handle& given) {
-    const auto parts = nb::cast<nb::tuple>(given);
-    if (parts.size() != 9) refuse("a column has nine parts");
-    prefix = std::string(utf8(parts[0].ptr()));
-    offsets = nb::cast<In<std::int64_t>>(parts[1]);
-    bytes = nb::cast<In<std::uint8_t>>(parts[2]);
-    codes = nb::cast<In<std::int32_t>>(parts[3]);
-    has_values = !parts[4].is_none();
-    of_codes = has_values && nb::cast<bool>(parts[5]);
-    has_first = !parts[6].is_none();
-    if (has_values) values = nb::cast<In<float>>(parts[4]);
-    if (has_first) first = nb::cast<In<std::int64_t>>(parts[6]);
-    base = nb::cast<std::size_t>(parts[7]);
-    if (parts[8].is_none()) {
+    const auto fields = nb::cast<nb::tuple>(given);
+    if (fields.size() != 9)
+      refuse("a column has nine fields, not " + std::to_string(fields.size()));
+    prefix = std::string(utf8(fields[0].ptr()));
+    offsets = nb::cast<In<std::int64_t>>(fields[1]);
+    bytes = nb::cast<In<std::uint8_t>>(fields[2]);
+    codes = nb::cast<In<std::int32_t>>(fields[3]);
+    has_values = !fields[4].is_none();
+    of_codes = has_values && nb::cast<bool>(fields[5]);
+    has_first = !fields[6].is_none();
+    if (has_values) values = nb::cast<In<float>>(fields[4]);
+    if (has_first) first = nb::cast<In<std::int64_t>>(fields[6]);
+    base = nb::cast<std::size_t>(fields[7]);
+    if (fields[8].is_none()) {
       own_lookup = std::make_unique<Lookup>();
       lookup = own_lookup.get();
     } else {
-      held_lookup = nb::borrow(parts[8]);
+      held_lookup = nb::borrow(fields[8]);
       lookup = nb::cast<Lookup*>(held_lookup);
     }
   }
 
   // What the core relies on, but for codes and their texts, which it checks itself.
   Coded checked(std::size_t rows) const {
-    if (offsets.size() == 0) refuse("a column needs an offset behind its last text");
-    if (base > 0x7FFFFFFF) refuse("too many texts for one column");
+    if (offsets.size() == 0)
+      refuse("offsets of a column are empty; there must be one more than texts");
+    if (base > 0x7FFFFFFF) refuse("more than 2147483647 texts in one column");
     check_values();
     check_first(rows);
     return {prefix,
@@ -130,7 +134,8 @@ struct HeldColumn {
  private:
   void check_values() const {
     if (!has_values) return;
-    if (of_codes && values.size() == 0) refuse("codes need values");
+    if (of_codes && values.size() == 0)
+      refuse("values of codes are empty; there must be one for each code");
     if (!of_codes && values.size() != codes.size()) refuse("codes and values differ in length");
     for (std::size_t n = 0; n < values.size(); ++n) {
       if (!std::isfinite(values.data()[n])) refuse("a value is not a finite 32-bit float");
@@ -143,15 +148,15 @@ struct HeldColumn {
     }
     if (first.size() != rows + 1 || first.data()[0] != 0 ||
         first.data()[rows] != static_cast<std::int64_t>(codes.size())) {
-      refuse("the codes of a column are not shared out among the rows");
+      refuse("first must start with 0, end at len(codes) and have one entry more than rows");
     }
     for (std::size_t r = 0; r < rows; ++r) {
-      if (first.data()[r + 1] < first.data()[r]) refuse("the codes of rows must not fall");
+      if (first.data()[r + 1] < first.data()[r]) refuse(in_row(r, "first must not fall"));
     }
   }
 };
 
-// Names are looked up and added under the GIL, which guards them; all else goes without.
+// Names are looked up and added under the GIL, which guards them; all else runs without it.
 inline nb::tuple number_rows(const nb::list& columns, std::size_t rows, const Names& known,
                              Names& fresh, unsigned hash_bits, std::uint64_t most) {
   if (hash_bits > 32) refuse("hash_bits must be at most 32");
@@ -166,7 +171,7 @@ inline nb::tuple number_rows(const nb::list& columns, std::size_t rows, const Na
     nb::gil_scoped_release release;
     has_texts = numbering.scan();
   }
-  if (!has_texts) refuse("a code has no text");
+  if (!has_texts) refuse("a code has no text, or no value");
   try {
     numbering.look_up(known, fresh, {hash_bits, most});
   } catch (const std::length_error& error) {
@@ -193,8 +198,8 @@ inline nb::tuple number_rows(const nb::list& columns, std::size_t rows, const Na
                         numbering.replaced);
 }
 
-// Adds names to a dictionary that may have some of them under the same number. Returns how many
-// were good: all, or those before one that has another number, or whose number is taken.
+// Adds names to a dictionary that may have some of them with the same index. Returns how many were
+// good: all, or those before one that has another index, or whose index is taken.
 inline std::size_t add_each(Names& names, const In<std::uint32_t>& indices,
                             const In<std::int64_t>& offsets, const In<std::uint8_t>& bytes) {
   if (offsets.size() != indices.size() + 1) refuse("names: indices and offsets differ in length");
@@ -206,7 +211,7 @@ inline std::size_t add_each(Names& names, const In<std::uint32_t>& indices,
     }
     return std::string_view(text + begin, static_cast<std::size_t>(end - begin));
   };
-  constexpr std::size_t ahead = 8;  // names whose buckets are on their way through the caches
+  constexpr std::size_t ahead = 8;  // names: by then their buckets have arrived
   for (std::size_t n = 0; n < indices.size(); ++n) {
     if (n + ahead < indices.size()) names.prefetch(name_of(n + ahead));
     const std::string_view name = name_of(n);

@@ -1,11 +1,10 @@
-// Rows by name for learners that are written in Python.
+// Rows by name, for learners written in Python.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -24,7 +23,7 @@ inline void check_targets(const std::string& loss, const In<double>& labels,
   check_each_target(loss_named(loss), labels.data(), weights.data(), labels.size());
 }
 
-// Turns dicts into the arrays of a Batch of one row, and remembers names when told to.
+// Turns dicts into the arrays of a Batch of one row; keep() adds its new names.
 class DictReader {
  public:
   using Arrays =
@@ -42,7 +41,7 @@ class DictReader {
     return arrays(dict_.labelled(label, static_cast<float>(weight)));
   }
 
-  // Makes the names of the row read last known.
+  // Adds the new names of the row read last.
   void keep() { dict_.keep(*names_); }
 
   std::shared_ptr<Names> names() const { return names_; }

@@ -1,4 +1,4 @@
-// Rows from arrays of Python: views after a check, or canonical copies.
+// Rows from Python arrays: views after a check, or canonical copies.
 #pragma once
 
 #include <cmath>
@@ -25,8 +25,8 @@ inline RowArrays give_rows(RowBuffer&& rows) {
           give(std::move(rows.labels)), give(std::move(rows.weights)), give(std::move(rows.lines))};
 }
 
-// What memory safety needs of every call, beside indices that rise: those, and the rest, are
-// checked when a Batch is made.
+// What memory safety needs in every call. That indices rise, and the rest, is checked when a Batch
+// is made.
 inline void check_indptr(const In<std::int64_t>& indptr, std::size_t entries) {
   const std::int64_t* at = indptr.data();
   const std::size_t size = indptr.size();
@@ -141,7 +141,7 @@ inline Loss loss_named(const std::string& name) {
   refuse("no loss is called " + name);
 }
 
-// Turns margins into predictions, where they are.
+// Turns margins into predictions, in place.
 inline void link_all(Loss loss, double* margins, std::size_t size) {
   with_loss(loss, [=](auto of) {
     for (std::size_t r = 0; r < size; ++r) margins[r] = of.link(margins[r]);

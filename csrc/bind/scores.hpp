@@ -1,4 +1,4 @@
-// Losses and sums over rows, from arrays of Python.
+// Losses and sums over rows, from Python arrays.
 #pragma once
 
 #include <cstddef>
@@ -55,12 +55,11 @@ inline void bin_clicks(const InOut<double>& bins, double reach, const In<double>
   pqr::bin_clicks(bins.data(), count, reach, margins.data(), labels.data(), weights.data(), size);
 }
 
-// Pairs of a click and a non-click: all, those in the right order, those in one bin.
-inline std::tuple<double, double, double> rank_clicks(const InOut<double>& bins) {
+inline std::tuple<double, double, double> compare_clicks(const InOut<double>& bins) {
   const std::size_t count = bins_in(bins);
   nb::gil_scoped_release release;
-  const Ranking ranking = pqr::rank_clicks(bins.data(), count);
-  return {ranking.pairs, ranking.ordered, ranking.tied};
+  const Comparisons found = pqr::compare_clicks(bins.data(), count);
+  return {found.all, found.ordered, found.tied};
 }
 
 }  // namespace pqr::bind

@@ -31,7 +31,7 @@ inline RowTerms terms_of(const Model& model, const Rows& batch) {
   Planned planned;
   std::vector<float> slots;
   for (std::size_t r = 0; r < batch.size; ++r) {
-    if (!model.find(batch, r, planned)) {
+    if (!model.locate_row(batch, r, planned)) {
       refuse(in_row(r, why_refused(model, batch[r], false)));
     }
     const Coordinates& c = planned.coordinates;
@@ -53,7 +53,7 @@ inline RowTerms terms_of(const Model& model, const Rows& batch) {
     }
     found.indptr.push_back(static_cast<std::int64_t>(found.kinds.size()));
   }
-  // Margins take every weight by the rule of linear ones.
+  // Margins compute every weight by the rule of linear ones.
   found.weights = model.weights(Block::linear, slots.data(), found.values.size());
   return found;
 }

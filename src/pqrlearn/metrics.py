@@ -202,7 +202,7 @@ class _Ranking:
         """AUC including the pending rows; nan unless the loss is `known`."""
         bins = self._bins.copy()
         _core.bin_clicks(bins, REACH, *pending)
-        pairs, ordered, tied = _core.rank_clicks(bins)
+        pairs, ordered, tied = _core.compare_clicks(bins)
         if not (known and pairs > 0):
             return {"auc": math.nan, "auc_error": math.nan}
         return {"auc": (ordered + tied / 2) / pairs, "auc_error": tied / 2 / pairs}

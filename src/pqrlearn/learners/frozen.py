@@ -54,6 +54,8 @@ class Frozen(LinearLearner):
         shares_pairs: bool,
     ) -> None:
         self._shares_pairs = bool(shares_pairs)
+        if of == Auto.kind:
+            self._most_high = _core.MOST_HIGH  # of a row, as Auto has it: the rest count as low
         super().__init__(_core.Separation(high), loss, _RULE, interaction_scale, bias=True)
         self.of = of
         self.keep: int | None = None

@@ -41,12 +41,14 @@ from pqrlearn.separation import Separation
 _NOTHING_HIGH = np.zeros(0, np.uint32)
 _DEFAULT = Ftrl()
 _PART = 1 << 17  # pairs
+_NO_BOUND = (1 << 64) - 1
 
 
 class LinearLearner(NativeLearner):
     """Base of the three: a native model, its settings, and its slots as arrays."""
 
     _all_high: ClassVar[bool] = False
+    _most_high: int = _NO_BOUND
     _model: _core.Model
 
     def __init__(
@@ -73,6 +75,7 @@ class LinearLearner(NativeLearner):
             optimizer.name,
             optimizer.rates(),
             self._shares_pairs,
+            self._most_high,
         )
 
     @property
