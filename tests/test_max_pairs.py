@@ -18,7 +18,7 @@ from pqrlearn.learners.base import Learner
 
 ROWS = Batch.from_rows([(range(6), [1.0] * 6)] * 3, labels=[1, 0, 1])
 SHORT, LONG = {0: 1.0, 1: 1.0, 2: 1.0}, {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0}  # 3 and 6 pairs
-MANY = "its high features make 6 pairs, more than max_pairs_per_row=5; raise that"
+MANY = "its high features make 6 pairs, more than max_pairs_per_row=5; raise it"
 
 
 def batch_of(*rows: dict[int, float], weights: list[float] | None = None) -> Batch:

@@ -31,8 +31,7 @@ class Signals {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr auto interval =
-      std::chrono::milliseconds(50);  // a delay that people hardly notice
+  static constexpr auto interval = std::chrono::milliseconds(50);  // people hardly notice
 
   unsigned long caller_ = PyThread_get_thread_ident();
   bool polls_ = true;  // until it turns out that the caller is not the main thread

@@ -112,8 +112,8 @@ int learn_and_read(Model& model, std::size_t size, bool all_high) {
     model.learn(known.view(), margins.data());
   } else {  // halves, so that the second is split while the first is learned
     const pqr::Rows rows = known.view();
-    pqr::Rows half = rows.part(0, rows.size / 2),
-              rest = rows.part(half.size, rows.size - half.size);
+    pqr::Rows half = rows.range(0, rows.size / 2),
+              rest = rows.range(half.size, rows.size - half.size);
     const pqr::Splits splits(half, inside.separation());
     half.splits = splits.of(inside.separation().get(), 0, half.size);
     std::unique_ptr<pqr::Splits> later;
