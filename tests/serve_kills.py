@@ -80,8 +80,8 @@ class Killed:
         self.memories = [Memory() for _ in range(clients)]
         self.kills = 0
 
-    def kill(self) -> None:
-        """Serves under load for a moment, and is killed."""
+    def kill(self, *, gently: bool = False) -> None:
+        """Serves under load for a moment, and is killed; or gently told to stop."""
         with self.begin() as running:
             self.check(running)
             seeds = [self.random.random() for _ in self.memories]
@@ -93,7 +93,10 @@ class Killed:
                 client.start()
             self._wait_for_answers()
             self.disturb(running)
-            running.kill()
+            if gently:
+                running.stop()
+            else:
+                running.kill()
             for client in clients:
                 client.join(SECONDS)
                 assert client.failure is None, client.failure

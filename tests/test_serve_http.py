@@ -105,6 +105,21 @@ def test_batches_may_be_arrow_streams(server: Running) -> None:
     assert found["error"].to_pylist() == [None, None, "no row is known by the id 'nobody'"]
 
 
+def test_a_missing_id_of_an_arrow_stream_is_made_up(server: Running) -> None:
+    table = pa.table({"id": ["given", None], "site": ["news", "shop"]})
+    asked = server.client.post("/v1/predict:batch", content=stream(table), headers=ARROW)
+    first, second = pa.ipc.open_stream(asked.content).read_all()["id"].to_pylist()
+    assert first == "given"
+    assert len(second) == 32
+    table = pa.table({"id": ["given"], "label": [1], "weight": [2.0], "site": ["news"]})
+    asked = server.client.post("/v1/learn:batch", content=stream(table), headers=ARROW)
+    assert pa.ipc.open_stream(asked.content).read_all()["learned"].to_pylist() == [True]
+    table = pa.table({"id": ["given"], "label": pa.nulls(1, pa.float64())})
+    asked = server.client.post("/v1/learn:batch", content=stream(table), headers=ARROW)
+    assert asked.status_code == 422
+    assert "row 0: Object missing required field `label`" in asked.text
+
+
 def test_hostile_arrow_streams_are_refused(server: Running) -> None:
     long = pa.DictionaryArray.from_arrays(pa.array([0] * 400, pa.int8()), ["x" * 10_000])
     zeros = pa.table({"a": pa.nulls(501, pa.string())})

@@ -130,6 +130,16 @@ def test_readers_converge_and_say_how_far_they_are_behind(tmp_path: Path) -> Non
         running.stop()
 
 
+def test_no_reader_outlives_a_service_that_is_killed_at_once(tmp_path: Path) -> None:
+    """While the readers are still being started."""
+    for _ in range(3):
+        with Running(tmp_path / "log", "--readers", 2, "--reader-port", 0) as running:
+            readers = children(running.process.pid)
+            running.kill()
+            for reader in readers:
+                wait_for(lambda reader=reader: Path(f"/proc/{reader}").exists(), False)
+
+
 def test_a_reader_that_dies_is_started_again_and_none_outlives_the_service(tmp_path: Path) -> None:
     with Running(tmp_path / "log", "--readers", 1, "--reader-port", 0) as running:
         url = reader_url(running)

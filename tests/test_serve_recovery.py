@@ -280,6 +280,21 @@ def test_an_erased_id_is_nowhere_in_the_folder(tmp_path: Path) -> None:
     assert start_lr(folder).model.to_bytes() == before
 
 
+def test_rows_may_come_in_while_an_id_is_erased(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    service = start_lr(folder, keep_log=True)
+    service.predict(A, "alice")
+    keeper = Keeper(service)
+    keeper.forget("alice")
+    keeper.take()
+    service.predict(A, "bob")  # in line, and not committed
+    assert keeper.erase("alice") == 2
+    service.log.close_files()
+    service.commit()
+    service.close()
+    assert list(start_lr(folder).ids.waiting) == [b"bob"]
+
+
 def test_what_was_scored_is_what_was_served(service: Service) -> None:
     random = Random(10)
     margins, labels = [], []

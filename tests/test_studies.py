@@ -23,6 +23,7 @@ from benchmarks.studies import (
     numbers,
     profile,
     rivals,
+    service,
     sets,
 )
 from benchmarks.studies.rivals import Rival
@@ -214,3 +215,9 @@ def test_texts_become_numbers_that_keep_them_apart():
     assert (coded.groupby("town").size().sort_values().tolist()) == (
         people().groupby("town").size().sort_values().tolist()
     )
+
+
+def test_the_cost_of_a_row_is_read_for_the_service(tmp_path):
+    found = service.measured(tmp_path / "log", rows=1000)
+    assert found.keys() == {"predict", "learn", "replay"}
+    assert all(microseconds > 0 for microseconds in found.values())

@@ -42,18 +42,11 @@ class Client:
     `retries` times, after a pause that doubles. That is safe: rows and labels have ids, which are
     made here if they are not given, and the service takes each of them once.
 
-    >>> import subprocess, sys, tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> command = [sys.executable, "-m", "pqrlearn", "serve", f"{folder.name}/clicks", "--quiet"]
-    >>> with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as run:
-    ...     with Client(run.stdout.readline().strip()) as client:
-    ...         found = client.predict({"site": "news"})
-    ...         print(found.prediction, client.learn(found.id, 1), client.learn(found.id, 1))
-    ...         print(client.score_many([{"site": "news"}])[0] > 0.5, client.model()["rows"])
-    ...     run.terminate()
+    >>> from pqrlearn.serve.example import running
+    >>> with running() as url, Client(url) as client:
+    ...     found = client.predict({"site": "news"})
+    ...     print(found.prediction, client.learn(found.id, 1), client.learn(found.id, 1))
     0.5 True False
-    True 1
-    >>> folder.cleanup()
     """
 
     def __init__(
@@ -78,29 +71,56 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections.
+
+        >>> Client().close()
+        """
         self._client.close()
 
     def predict(self, features: Features, id: str | None = None) -> Prediction:
-        """A prediction; the row waits for its label, by id."""
+        """A prediction; the row waits for its label, by id.
+
+        >>> from pqrlearn.serve.example import running
+        >>> with running() as url, Client(url) as client:
+        ...     client.predict({"site": "news"}, id="a")
+        Prediction(id='a', prediction=0.5, margin=0.0)
+        """
         row = {"id": uuid4().hex if id is None else id, "features": features}
         return Prediction(**self._ask("POST", "/v1/predict", row))
 
     def learn(
         self, id: str, label: float, weight: float = 1.0, features: Features | None = None
     ) -> bool:
-        """Brings the label of a row; whether it is new. With features, also the row itself."""
+        """Brings the label of a row; whether it is new. With features, also the row itself.
+
+        >>> from pqrlearn.serve.example import running
+        >>> with running() as url, Client(url) as client:
+        ...     client.learn("a", 1, features={"site": "news"}), client.learn("a", 1)
+        (True, False)
+        """
         row = _label(id, label, weight) | ({} if features is None else {"features": features})
         return bool(self._ask("POST", "/v1/learn", row)["learned"])
 
     def score(self, features: Features) -> float:
-        """A prediction that the service forgets."""
+        """A prediction that the service forgets.
+
+        >>> from pqrlearn.serve.example import running
+        >>> with running() as url, Client(url) as client:
+        ...     client.score({"site": "news"})
+        0.5
+        """
         return float(self._ask("POST", "/v1/score", {"features": features})["prediction"])
 
     def predict_many(
         self, rows: Iterable[Features], ids: Sequence[str] | None = None
     ) -> list[Prediction]:
-        """`predict` for each row, many at a time; ServiceError at the first that is refused."""
+        """`predict` for each row, many at a time; ServiceError at the first that is refused.
+
+        >>> from pqrlearn.serve.example import running
+        >>> with running() as url, Client(url) as client:
+        ...     [one.id for one in client.predict_many([{"site": "news"}, {}], ids="ab")]
+        ['a', 'b']
+        """
         given = list(rows)
         called = [uuid4().hex for _ in given] if ids is None else ids
         asked = ({"id": id, "features": row} for id, row in zip(called, given, strict=True))
@@ -109,27 +129,58 @@ class Client:
     def learn_many(
         self, ids: Iterable[str], labels: Iterable[float], weights: Iterable[float] | None = None
     ) -> list[bool]:
-        """`learn` for each label, many at a time; ServiceError at the first that is refused."""
+        """`learn` for each label, many at a time; ServiceError at the first that is refused.
+
+        >>> from pqrlearn.serve.example import running
+        >>> with running() as url, Client(url) as client:
+        ...     rows = client.predict_many([{"site": "news"}, {"site": "shop"}])
+        ...     client.learn_many([row.id for row in rows], [1, 0])
+        [True, True]
+        """
         called = list(ids)
         amounts = [1.0] * len(called) if weights is None else weights
         asked = (_label(*row) for row in zip(called, labels, amounts, strict=True))
         return [bool(one["learned"]) for one in self._many("/v1/learn:batch", asked)]
 
     def score_many(self, rows: Iterable[Features]) -> list[float]:
-        """`score` for each row, many at a time; ServiceError at the first that is refused."""
+        """`score` for each row, many at a time; ServiceError at the first that is refused.
+
+        >>> from pqrlearn.serve.example import running
+        >>> with running() as url, Client(url) as client:
+        ...     client.score_many([{"site": "news"}, {"site": "shop"}])
+        [0.5, 0.5]
+        """
         asked = ({"features": row} for row in rows)
         return [float(one["prediction"]) for one in self._many("/v1/score:batch", asked)]
 
     def explain(self, features: Features) -> dict[str, Any]:
-        """What the prediction of a row comes from."""
+        """What the prediction of a row comes from.
+
+        >>> from pqrlearn.serve.example import running
+        >>> with running() as url, Client(url) as client:
+        ...     [term["block"] for term in client.explain({"site": "news"})["terms"]]
+        ['bias', 'linear', 'mixing']
+        """
         return self._ask("POST", "/v1/explain", {"features": features})
 
     def model(self) -> dict[str, Any]:
-        """Settings and sizes of the model, and how far it has learned."""
+        """Settings and sizes of the model, and how far it has learned.
+
+        >>> from pqrlearn.serve.example import running
+        >>> with running() as url, Client(url) as client:
+        ...     client.model()["kind"]
+        'auto'
+        """
         return self._ask("GET", "/v1/model")
 
     def status(self) -> dict[str, Any]:
-        """How the service is doing."""
+        """How the service is doing.
+
+        >>> from pqrlearn.serve.example import running
+        >>> with running() as url, Client(url) as client:
+        ...     client.status()["ids"]["waiting"]
+        0
+        """
         return self._ask("GET", "/v1/status")
 
     def _many(self, path: str, rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:

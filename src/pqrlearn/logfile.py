@@ -221,6 +221,8 @@ def records_in(segment: Segment, start: int = 0, *, torn: bool = False) -> Itera
     """
     data = segment.path.read_bytes()
     at, last = segment.offset(max(start, segment.base)), None
+    if start <= segment.base:
+        last = head_in(segment.path, data)[1] - 1
     while at < len(data):
         record = record_at(data, at, at - HEAD.size + segment.base)
         if record is None:

@@ -28,7 +28,8 @@ def requests(body: bytes, of: Any, most_rows: int, most_bytes: int) -> list[Any]
     own = ("id", "label", "weight") if of is Learn else ("id",)
     found = []
     for row in rows:
-        given = {name: row.pop(name) for name in own if row.get(name) is not None}
+        cells = {name: row.pop(name, None) for name in own}
+        given: dict[str, Any] = {name: cell for name, cell in cells.items() if cell is not None}
         if row or of is not Learn:
             given["features"] = row
         try:

@@ -120,7 +120,7 @@ class Figures:
         self._flush_rows()
         self._flush_labels()
         key = self._of.metrics.key
-        of_model, beside = self.metrics.result(), self.reference.result()
+        of_model = self.metrics.result()
         weights, predictions, labels = self._bins.tolist()
         return {
             "rows": self.rows,
@@ -130,7 +130,7 @@ class Figures:
             "figure": key,
             "model": _known(of_model[key]),
             "constant": _known(of_model[f"constant_{key}"]),
-            "reference": _known(beside[key]),
+            "reference": _known(self.reference.progress()["loss"]),
             "auc": _known(of_model.get("auc", math.nan)),
             "mean_label": _known(of_model["mean_label"]),
             "mean_prediction": _known(of_model["mean_prediction"]),

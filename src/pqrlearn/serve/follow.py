@@ -48,11 +48,11 @@ class Reader:
     """What a reader is told on stdin."""
 
     folder: str
+    parent: int
+    """The process that has started it, and may be gone already."""
     number: int
     file: int
     """The descriptor of the socket that all readers share."""
-    parent: int
-    """The process of the service: it may be gone before the reader is there."""
     tokens: dict[str, str]
     names: list[str]
     limits: dict[str, Any]

@@ -188,9 +188,11 @@ class LogWriter(Log):
     # -- between commits -----------------------------------------------------------
 
     def begin_segment(self) -> None:
-        """Closes the last segment, if it has records; nothing may be in line."""
+        """Closes the last segment, if it has records."""
+        with self._turn:
+            first = self.sequence - len(self._pending) + 1
         if self.segments and self._size > 0:
-            self._roll(self.synced, self.sequence + 1)
+            self._roll(self.synced, first)
 
     def truncate(self, needed: int) -> list[Path]:
         """Removes the segments before the one that holds the position `needed`."""

@@ -32,8 +32,8 @@ class Readers:
         self._listener = listener
         limits = {name: getattr(settings, name) for name in _LIMITS}
         self._told = [
-            {"folder": str(folder), "number": number, "file": listener.fileno()}
-            | {"parent": os.getpid()}
+            {"folder": str(folder), "parent": os.getpid(), "number": number}
+            | {"file": listener.fileno()}
             | {"tokens": dict(tokens), "names": list(names), "limits": limits}
             for number in range(1, count + 1)
         ]

@@ -11,6 +11,8 @@ from pqrlearn.learners import Learner
 from pqrlearn.serve.errors import Refused
 from pqrlearn.serve.settings import Settings
 
+_ONE = np.zeros(1)
+
 
 def score(model: Learner, features: dict[str, Any], settings: Settings) -> tuple[float, float]:
     """Margin and prediction."""
@@ -40,5 +42,7 @@ def check_size(model: Learner, features: dict[str, Any], settings: Settings) -> 
 
 
 def linked(model: Learner, margin: float) -> float:
-    """The prediction of a margin."""
-    return float(model._linked(np.array([margin]))[0])
+    """The prediction of a margin; for one thread, because a new array would cost more."""
+    _ONE[0] = margin
+    model._linked(_ONE)
+    return float(_ONE[0])

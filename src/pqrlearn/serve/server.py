@@ -96,15 +96,22 @@ def server_of(app: Any, drain_seconds: float, request_seconds: float = REQUEST_S
 
 
 def run(
-    service: Service, listening: Listening, started: Callable[[str], None] = lambda url: None
+    service: Service,
+    listening: Listening,
+    started: Callable[[str], None] = lambda url: None,
+    created: Callable[[Server], None] = lambda server: None,
 ) -> None:
-    """Serves until SIGTERM or SIGINT; then answers what has come in, commits and ends."""
+    """Serves until SIGTERM or SIGINT; then answers what has come in, commits and ends.
+
+    Once it listens, `started` is given each address. On a thread without signals, whoever has the
+    server that `created` was given may set its `should_exit`.
+    """
     listener, shared = listening.socket(listening.port), None
     try:
         if listening.readers:
             shared = listening.socket(listening.reader_port, shared=True)
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(_serve(service, listening, listener, shared, started))
+            runner.run(_serve(service, listening, listener, shared, started, created))
     finally:
         listener.close()
         if shared is not None:
@@ -194,10 +201,12 @@ async def _serve(
     listener: socket.socket,
     shared: socket.socket | None,
     started: Callable[[str], None],
+    created: Callable[[Server], None],
 ) -> None:
     parts, stopping = _Parts(service, listening, shared), asyncio.Event()
     front = parts.front(listening)
     server = server_of(front, listening.drain_seconds, listening.request_seconds)
+    created(server)
     server.stopping = lambda: setattr(parts.status, "ready", False)
     parts.status.ready = True
     chores = asyncio.create_task(parts.chores(stopping))
