@@ -10,7 +10,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard csrc/*.* csrc/bind/*)
 # An editable install knows the files it found: a new or a missing one means installing again.
 STAMP := $(VENV)/.installed-$(firstword $(shell find src -name '*.py' | sort | cksum))
 
-.PHONY: setup check test test-long demo bench bench-kdd cost profile accuracy paper fuzz asan tsan attack torture clean
+.PHONY: setup check test test-long demo bench bench-kdd bench-serve cost profile accuracy paper fuzz asan tsan attack torture clean
 
 setup: $(STAMP)
 
@@ -59,6 +59,10 @@ bench: setup .venv-bench/.installed
 # 149 million rows, six times; needs no peers.
 bench-kdd: setup
 	$(BIN)/python -m benchmarks --part kdd --output benchmarks $(BENCH)
+
+# A service on loopback, beside Vowpal Wabbit's daemon; needs wrk.
+bench-serve: setup .venv-bench/.installed
+	$(BIN)/python -m benchmarks.serve --output benchmarks $(BENCH)
 
 # Each of these measures again, and writes the page (or JSON) that git keeps; the rest goes to build/.
 cost: setup

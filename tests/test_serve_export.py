@@ -139,10 +139,16 @@ def test_a_log_is_checked(folder: Path) -> None:
 
 def test_damage_before_a_later_group_is_found_when_a_log_is_checked(folder: Path) -> None:
     """In the last segment too, which may end in a torn write."""
+    service = start_lr(folder)
+    for name in ("one", "two"):
+        service.predict({"site": "news"}, name)
+        service.commit()
+    service.close()
     last = sorted((folder / "log").iterdir())[-1]
     data = bytearray(last.read_bytes())
-    begin = records(folder)[-1][0] - int(last.stem) + HEAD_BYTES  # the clean end is a group
-    data[begin - 1] ^= 1
+    places = [at - int(last.stem) + HEAD_BYTES for at, _, _ in records(folder)]
+    groups = [at for at in places if at >= HEAD_BYTES and data[at + 8] & 128]
+    data[groups[-1] - 1] ^= 1
     last.write_bytes(data)
     assert "damaged at byte" in failure(4, "log", folder, "--check")
 
