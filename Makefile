@@ -15,8 +15,8 @@ STAMP := $(VENV)/.installed-$(FILES)
 PLAIN := $(VENV)/.plain-$(FILES)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup check test test-long test-spark demo bench bench-kdd cost profile accuracy paper fuzz asan tsan attack \
-	torture clean
+.PHONY: setup check test test-long test-spark demo bench bench-kdd bench-serve cost profile accuracy paper fuzz asan \
+	tsan attack torture clean
 
 setup: $(STAMP)
 
@@ -75,6 +75,10 @@ bench: setup .venv-bench/.installed
 # 149 million rows, six times; needs no peers.
 bench-kdd: setup
 	$(BIN)/python -m benchmarks --part kdd --output benchmarks $(BENCH)
+
+# A service on loopback, beside Vowpal Wabbit's daemon; needs wrk.
+bench-serve: setup .venv-bench/.installed
+	$(BIN)/python -m benchmarks.serve --output benchmarks $(BENCH)
 
 # Each of these measures again, and writes the page (or JSON) that git keeps; the rest goes to build/.
 cost: setup
@@ -153,7 +157,8 @@ fuzz: build/fuzz/libsvm build/fuzz/vw $(ASAN)/.built
 
 # All tests but those that build sanitized programs of their own, load another library before all
 # others, look at the installation, or bound the memory.
-ASAN_LEAVES := threads faults fuzz bits table attack public doors layers benchmarks studies spark spark_cluster
+ASAN_LEAVES := threads faults fuzz bits table attack public doors layers benchmarks studies spark spark_cluster \
+	pages report serve_page
 asan: $(ASAN)/.built
 	$(ASAN_PYTHON) -m pytest -p no:cacheprovider -n 2 --dist loadfile tests \
 		$(addprefix --ignore=tests/test_,$(addsuffix .py,$(ASAN_LEAVES))) $(PYTEST)

@@ -16,9 +16,15 @@ from pqrlearn.machine import first_line, machine
 
 __all__ = ["circumstances", "commit", "machine"]
 
-PEERS = ("vowpalwabbit", "river", "scikit-learn", "xlearn", "myfm")
+PEERS = ("vowpalwabbit", "vowpal-wabbit-next", "river", "scikit-learn", "xlearn", "myfm")
 WRITTEN = ("benchmarks/RESULTS.md", "benchmarks/results.json", "benchmarks/studies/*.json")
-WRITTEN += ("docs/cost.md", "docs/profile.md", "docs/paper/tables.md")
+WRITTEN += (
+    "benchmarks/SERVE.md",
+    "benchmarks/serve.json",
+    "docs/cost.md",
+    "docs/profile.md",
+    "docs/paper/tables.md",
+)
 """What these measurements write themselves: a change there does not make a commit dirty."""
 commit = partial(commit_but, *WRITTEN)
 

@@ -60,16 +60,21 @@ def busy(service: Service, random: Random, rows: int, *, labelled: float = 0.7) 
     return list(waiting)
 
 
-def records(folder: Path) -> list[tuple[int, int, bytes]]:
-    """Position, kind and payload of all records, checked."""
+def records(folder: Path, *, torn: bool = False) -> list[tuple[int, int, bytes]]:
+    """Position, kind and payload of all records, checked; up to one that is `torn`, if allowed."""
     found, sequence = [], 0
     for path in sorted((folder / "log").iterdir()):
         data = path.read_bytes()
         base, at = int(path.stem), HEAD_BYTES
         while at < len(data):
+            if torn and at + RECORD.size > len(data):
+                break
             length, checksum, kind, number, _ = RECORD.unpack_from(data, at)
             end = at + RECORD.size + length
-            assert crc32c(data[at : at + 4] + data[at + 8 : end]) == checksum
+            whole = crc32c(data[at : at + 4] + data[at + 8 : end]) == checksum
+            if torn and not whole:
+                break
+            assert whole
             assert not sequence or number == sequence + 1
             sequence = number
             found.append((base + at - HEAD_BYTES, kind & 127, data[at + RECORD.size : end]))
@@ -77,11 +82,11 @@ def records(folder: Path) -> list[tuple[int, int, bytes]]:
     return found
 
 
-def replay(folder: Path) -> bytes:
+def replay(folder: Path, *, torn: bool = False) -> bytes:
     """The model that a whole log makes, from its first record on."""
     rows: dict[int, bytes] = {}
     model: Any = None
-    for position, kind, payload in records(folder):
+    for position, kind, payload in records(folder, torn=torn):
         if kind == 6:
             model = pqrlearn.load(folder / "models" / payload.decode())
         elif kind == 1:

@@ -17,7 +17,7 @@ from pqrlearn.serve.keeper import Keeper
 from pqrlearn.serve.service import Service
 from pqrlearn.serve.settings import Settings
 from pqrlearn.serve.windows import expire
-from serving import busy, records, start, start_lr
+from serving import HEAD_BYTES, busy, records, start, start_lr
 
 
 @pytest.fixture
@@ -135,6 +135,22 @@ def test_a_log_is_checked(folder: Path) -> None:
     first.write_bytes(data)
     assert "damaged at byte" in failure(4, "log", folder, "--check")
     assert "no log of pqr serve" in failure(3, "log", folder / "log", "--check")
+
+
+def test_damage_before_a_later_group_is_found_when_a_log_is_checked(folder: Path) -> None:
+    """In the last segment too, which may end in a torn write."""
+    service = start_lr(folder)
+    for name in ("one", "two"):
+        service.predict({"site": "news"}, name)
+        service.commit()
+    service.close()
+    last = sorted((folder / "log").iterdir())[-1]
+    data = bytearray(last.read_bytes())
+    places = [at - int(last.stem) + HEAD_BYTES for at, _, _ in records(folder)]
+    groups = [at for at in places if at >= HEAD_BYTES and data[at + 8] & 128]
+    data[groups[-1] - 1] ^= 1
+    last.write_bytes(data)
+    assert "damaged at byte" in failure(4, "log", folder, "--check")
 
 
 def test_rows_are_exported(folder: Path, tmp_path: Path) -> None:

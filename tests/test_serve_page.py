@@ -185,6 +185,10 @@ def test_a_token_is_kept_in_the_tab_alone(tmp_path: Path) -> None:
         wait(window, f"{text('state')} === 'ready'")
         window.run("document.getElementById('forget').click()")
         wait(window, f"{text('state')} === 'token needed'")
+        open_page(window, "about:blank")
+        open_page(window, f"{running.url}/#token={TOKEN}")
+        wait(window, f"{text('state')} === 'ready'")
+        assert window.run("return location.href") == f"{running.url}/"
 
 
 def test_the_page_says_that_the_service_is_gone_and_finds_it_again(tmp_path: Path) -> None:

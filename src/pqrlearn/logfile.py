@@ -226,7 +226,7 @@ def records_in(segment: Segment, start: int = 0, *, torn: bool = False) -> Itera
     while at < len(data):
         record = record_at(data, at, at - HEAD.size + segment.base)
         if record is None:
-            if torn:
+            if torn and is_torn(data, at):
                 return
             raise damaged(segment, at)
         if last is not None and record.sequence != last + 1:

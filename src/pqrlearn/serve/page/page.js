@@ -72,6 +72,15 @@ byId("forget").addEventListener("click", () => {
   location.reload();
 });
 
+// Behind #token= in the address: browsers send it nowhere, and it does not stay there.
+function takeToken() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!given) return;
+  token.set(given);
+  history.replaceState(null, "", location.pathname);
+}
+
 addEventListener("resize", () => last && showStatus(last));
+takeToken();
 connect();
 forever();

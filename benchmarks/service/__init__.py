@@ -1,0 +1,1 @@
+"""What a service costs: python -m benchmarks.serve."""
