@@ -156,7 +156,7 @@ fuzz: build/fuzz/libsvm build/fuzz/vw $(ASAN)/.built
 	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --seconds $$(($(SECONDS) / 2))
 
 # All tests but those that build sanitized programs of their own, load another library before all
-# others, look at the installation, or bound the memory.
+# others, start Java or a browser, look at the installation, or bound the memory.
 ASAN_LEAVES := threads faults fuzz bits table attack public doors layers benchmarks studies spark spark_cluster \
 	pages report serve_page
 asan: $(ASAN)/.built
