@@ -160,7 +160,7 @@ fuzz: build/fuzz/libsvm build/fuzz/vw $(ASAN)/.built
 ASAN_LEAVES := threads faults fuzz bits table attack public doors layers benchmarks studies spark spark_cluster \
 	pages report serve_page
 asan: $(ASAN)/.built
-	$(ASAN_PYTHON) -m pytest -p no:cacheprovider -n 2 --dist loadfile tests \
+	$(ASAN_PYTHON) -m pytest -p no:cacheprovider -p no:benchmark -n 2 --dist loadfile tests \
 		$(addprefix --ignore=tests/test_,$(addsuffix .py,$(ASAN_LEAVES))) $(PYTEST)
 	$(ASAN_PYTHON) fuzz/tables.py --core $(ASAN) --runs 500
 	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --runs 2000
@@ -168,7 +168,7 @@ asan: $(ASAN)/.built
 # The tests of threads, with a core whose data races are reported: through the bindings, as Python
 # calls them. tests/native/threads.cpp does the same without Python.
 tsan: $(TSAN)/.built
-	$(TSAN_PYTHON) -m pytest -p no:cacheprovider -p no:xdist tests/test_threads.py tests/test_turns.py \
+	$(TSAN_PYTHON) -m pytest -p no:cacheprovider -p no:benchmark -p no:xdist tests/test_threads.py tests/test_turns.py \
 		tests/test_contract.py -k "(test_threads and not race) or test_turns or other_threads" $(PYTEST)
 
 # Everything that has ever broken the project, at random seeds (fuzz/README.md): make attack MINUTES=10
