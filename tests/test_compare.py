@@ -193,7 +193,8 @@ def test_features_that_say_nothing_are_worth_no_model(tmp_path: Path) -> None:
 def test_people_see_a_table_and_a_sentence(rows: Path) -> None:
     *lines, _, advice = ok("compare", rows).splitlines()
     assert lines[2].split()[:2] == ["LogLoss", "AUC"]
-    assert [line.split()[0] for line in lines[3:]] == ["auto", "lr", "pqr", "best"]
+    assert [line.split()[0] for line in lines[3:]] == ["auto", "lr", "pqr", "constant"]
+    assert max(map(len, lines)) <= 80
     assert advice.startswith("take ")
 
 

@@ -46,9 +46,9 @@ def compare(
 
         pqr compare clicks.csv --label click --models auto,lr,pqr,fm
 
-    Each row is predicted by all models before they learn it. The interval beside a model is that of
-    its loss beyond the best model's on the same rows, with 95 % confidence, from the means of 30
-    long blocks of rows. All models have their default settings; pqr tune finds others.
+    Each row is predicted by all models before they learn it. Beside a model is its loss beyond
+    the best model's on the same rows, ± half of its 95 % interval, from the means of 30 long blocks
+    of rows; the constant is the best one. All models have their default settings; pqr tune finds others.
     """
     check_no_input(rest["output"] or "", [rest["schema"]])
     reading = options.take_reading(rest)
@@ -102,25 +102,24 @@ def _print(found: Comparison) -> None:
     title = found.measures.title
     columns = ["", title]
     columns += ["AUC"] if found.measures.ranks else []
-    columns += ["beyond the best", "95 % interval", "seconds", "non-zeros", "size"]
+    columns += ["beyond the best", "seconds", "weights", "size"]
     lines = [_line(one, ranks=found.measures.ranks) for one in found.models]
     blank = [""] * (len(columns) - 2)
-    lines.append(["best constant", f"{found.constant:.5f}", *blank])
+    lines.append(["constant", f"{found.constant:.5f}", *blank])
     show.table(f"progressive figures of {found.rows:,} rows\n", columns, lines)
     print(f"\n{found.advice}")
 
 
 def _line(one: Compared, *, ranks: bool) -> list[str]:
-    beyond, difference, interval = one.beyond_best, "best", ""
+    beyond, difference = one.beyond_best, "best"
     if beyond is not None:
-        difference = f"{beyond.difference:+.5f}"
-        interval = f"{beyond.low:+.5f} to {beyond.high:+.5f}" if beyond.is_known else "unknown"
+        error = f"{(beyond.high - beyond.low) / 2:.5f}" if beyond.is_known else "unknown"
+        difference = f"{beyond.difference:+.5f} ± {error}"
     return [
         one.kind,
         f"{one.loss:.5f}",
         *([f"{one.figures['auc']:.5f}"] if ranks else []),
         difference,
-        interval,
         f"{one.seconds:.2f}",
         f"{one.nonzeros:,}",
         show.size(one.size),
