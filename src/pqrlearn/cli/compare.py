@@ -48,7 +48,8 @@ def compare(
 
     Each row is predicted by all models before they learn it. Beside a model is its loss beyond
     the best model's on the same rows, ± half of its 95 % interval, from the means of 30 long blocks
-    of rows; the constant is the best one. All models have their default settings; pqr tune finds others.
+    of rows; the constant is the best one. All models have their default settings; pqr tune finds
+    others.
     """
     check_no_input(rest["output"] or "", [rest["schema"]])
     reading = options.take_reading(rest)
