@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import struct
 import subprocess
@@ -55,6 +56,28 @@ def ok(*arguments: object, stdin: bytes = b"") -> str:
     result = run(*arguments, stdin=stdin)
     assert (result.code, result.err) == (0, "")
     return result.out
+
+
+def in_terminal(*arguments: object) -> list[str]:
+    """The lines that a command shows at a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "dumb"}
+    command = [PQR, *map(str, arguments)]
+    subprocess.run(command, stdout=theirs, env=environment, timeout=SECONDS, check=True)
+    lines = all_of(ours, theirs).decode().splitlines()
+    assert max(map(len, lines)) <= 80
+    return lines
+
+
+def all_of(ours: int, theirs: int) -> bytes:
+    """What has been written to a terminal, which is closed."""
+    os.write(theirs, b"END")
+    seen = b""
+    while not seen.endswith(b"END"):
+        seen += os.read(ours, 1 << 16)
+    os.close(ours)
+    os.close(theirs)
+    return seen.removesuffix(b"END")
 
 
 def figures(*arguments: object, stdin: bytes = b"") -> dict[str, Any]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import pty
 import subprocess
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 import pqrlearn
-from command import PQR, SECONDS, clicks, failure, figures, ok, write_rows
+from command import PQR, clicks, failure, figures, in_terminal, ok, write_rows
 from pqrlearn.explain import explained
 from strategies import as_dicts
 
@@ -68,18 +66,7 @@ def test_people_see_a_table_of_the_largest_terms_and_the_sum_of_the_rest(folder:
 
 
 def test_the_table_fits_a_terminal_of_80_columns(folder: Path) -> None:
-    ours, theirs = pty.openpty()
-    command = [PQR, "explain", "-m", folder / "table.pqr", folder / "clicks.csv", "--top", "99"]
-    environment = {**os.environ, "COLUMNS": "80", "TERM": "dumb"}
-    subprocess.run(command, stdout=theirs, env=environment, timeout=SECONDS, check=True)
-    os.write(theirs, b"END")
-    seen = b""
-    while not seen.endswith(b"END"):
-        seen += os.read(ours, 1 << 16)
-    os.close(ours)
-    os.close(theirs)
-    lines = seen.decode().removesuffix("END").splitlines()
-    assert max(map(len, lines)) <= 80
+    lines = in_terminal("explain", "-m", folder / "table.pqr", folder / "clicks.csv", "--top", 99)
     assert any("site=news × " in line for line in lines)
     assert not any("…" in line for line in lines)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import subprocess
 from pathlib import Path
 
 import pytest
 
 import pqrlearn
-from command import PQR, SECONDS, failure, figures, ok
+from command import PQR, failure, figures, in_terminal, ok
 from pqrlearn.explain import importance, typical_scale, worth_of_interactions
 
 SITES = ["news", "shop", "mail"]
@@ -83,18 +81,7 @@ def test_importance_is_measured_on_rows(folder: Path, kind: str) -> None:
 
 
 def test_all_of_it_fits_a_terminal_of_80_columns(folder: Path) -> None:
-    ours, theirs = pty.openpty()
-    command = [PQR, "inspect", folder / "auto.pqr", "--data", folder / "clicks.csv", "-q"]
-    environment = {**os.environ, "COLUMNS": "80", "TERM": "dumb"}
-    subprocess.run(command, stdout=theirs, env=environment, timeout=SECONDS, check=True)
-    os.write(theirs, b"END")
-    seen = b""
-    while not seen.endswith(b"END"):
-        seen += os.read(ours, 1 << 16)
-    os.close(ours)
-    os.close(theirs)
-    lines = seen.decode().removesuffix("END").splitlines()
-    assert max(map(len, lines)) <= 80
+    lines = in_terminal("inspect", folder / "auto.pqr", "--data", folder / "clicks.csv", "-q")
     assert not any("…" in line for line in lines)
 
 

@@ -11,38 +11,16 @@ import pytest
 
 from command import PQR as COMMAND
 from command import SECONDS, clicks, write_rows
+from failing import with_failing_calls
 from pqrlearn import LR
-from programs import COMPILER, needs_compiler
 from strategies import random_batch
 
 TESTS = Path(__file__).parent
 
 
-@pytest.fixture(scope="module")
-def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library whose system calls fail on demand."""
-    folder = tmp_path_factory.mktemp("faults")
-    flags = ["-x", "c", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]
-    needs_compiler(folder, "-shared", "-fPIC")
-    command = [COMPILER, *flags, str(TESTS / "native/faults.c"), "-o", str(folder / "faults.so")]
-    built = subprocess.run([*command, "-ldl"], capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stderr
-    return folder / "faults.so"
-
-
-def test_a_file_is_old_or_new_whatever_call_fails(failing: Path, tmp_path: Path) -> None:
+def test_a_file_is_old_or_new_whatever_call_fails(tmp_path: Path) -> None:
     """Opening, writing, syncing, locking and renaming; with an error, or halfway."""
-    environment = os.environ | {"LD_PRELOAD": str(failing), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, TESTS / "faults.py", tmp_path],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 300
+    assert with_failing_calls("faults.py", tmp_path) > 300
 
 
 @pytest.fixture

@@ -100,7 +100,6 @@ def test_what_is_not_http_is_refused(running: Running, request_line: bytes) -> N
 
 def test_the_service_does_as_its_document_says(tmp_path: Path) -> None:
     """Schemathesis makes requests from the OpenAPI document, and looks at the answers."""
-    pytest.importorskip("schemathesis")
     with Running(tmp_path / "log", "--request-time", "300s") as running:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{running.url}/openapi.json"]
         # Which rows and labels are good, only the model knows.

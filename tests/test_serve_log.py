@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from command import SECONDS
+from failing import with_failing_calls
 from pqrlearn.errors import Corrupt, DataError, PqrError, WrongVersion
 from pqrlearn.logfile import HEAD, Kind, Log, Outcome, pack_outcome, packed
 from pqrlearn.serve.errors import Unavailable
 from pqrlearn.serve.ids import Ids
 from pqrlearn.serve.log import LogWriter
-from programs import COMPILER, needs_compiler
 from serving import busy, records, replay, start_lr
 
 TESTS = Path(__file__).parent
@@ -184,30 +181,9 @@ def test_after_an_error_nothing_is_acknowledged_for_good(tmp_path: Path) -> None
     assert list(start_lr(tmp_path / "log").ids.waiting) == [b"before"]
 
 
-@pytest.fixture(scope="module")
-def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library whose system calls fail on demand."""
-    folder = tmp_path_factory.mktemp("faults")
-    flags = ["-x", "c", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]
-    needs_compiler(folder, "-shared", "-fPIC")
-    command = [COMPILER, *flags, str(TESTS / "native/faults.c"), "-o", str(folder / "faults.so")]
-    subprocess.run([*command, "-ldl"], capture_output=True, text=True, check=True)
-    return folder / "faults.so"
-
-
-def test_nothing_acknowledged_is_lost_whatever_call_fails(failing: Path, tmp_path: Path) -> None:
+def test_nothing_acknowledged_is_lost_whatever_call_fails(tmp_path: Path) -> None:
     """Commits, new segments and snapshots; with an error, or halfway."""
-    environment = os.environ | {"LD_PRELOAD": str(failing), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, TESTS / "serve_faults.py", tmp_path],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 50
+    assert with_failing_calls("serve_faults.py", tmp_path) > 50
 
 
 # Memory.
