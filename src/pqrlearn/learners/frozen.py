@@ -15,7 +15,8 @@ from pqrlearn.hyper import MAX_PAIRS_PER_ROW, Ftrl, check_whole
 from pqrlearn.learners.auto import Auto
 from pqrlearn.learners.base import Learner
 from pqrlearn.learners.frames import labelled_batches
-from pqrlearn.learners.pqr import LR, PQR, LinearLearner
+from pqrlearn.learners.linear import LinearLearner
+from pqrlearn.learners.pqr import LR, PQR
 from pqrlearn.learners.terms import counts_of
 from pqrlearn.loss import loss_named
 from pqrlearn.metrics import Metrics
