@@ -49,7 +49,7 @@ CONTENDERS: dict[str, Make] = {
     "LR": lambda train, seed: LR(),
     "FM, rank 64": lambda train, seed: FM(optimizer=AdaGrad(factor_eta=0.03), rank=64, seed=seed),
     "DiFacto": lambda train, seed: DiFacto(
-        tiers=[(10, 16), (100, 32), (1000, 64)], factor_eta=0.05, seed=seed
+        tiers=[(10, 16), (100, 32), (1000, 64)], factor_eta=0.03, seed=seed
     ),
     **{f"PQR, order {order:,}": _projective(order, alpha) for order, alpha in ORDERS.items()},
 }
