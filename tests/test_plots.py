@@ -17,6 +17,8 @@ from sklearn.metrics import roc_auc_score
 
 from pqrlearn import plots
 from pqrlearn.errors import DataError, HyperError, MissingExtra
+from pqrlearn.plots.style import WIDE_FONTS
+from programs import give_up
 
 LINES = [
     plots.Line("LR", [1, 10, 100], [3.0, 2.0, 1.0], spread=[0.1, 0.1, 0.1]),
@@ -253,3 +255,16 @@ def test_a_figure_is_saved_in_the_form_that_was_asked_for(tmp_path: Path) -> Non
     assert plots.DARK.paper in (tmp_path / "roc.svg").read_text()
     with pytest.raises(HyperError, match="form='pdf' must be png or svg"):
         plots.save(figure, tmp_path / "roc", ["pdf"])
+
+
+def test_names_in_chinese_are_readable_where_a_font_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.font_manager import get_font_names
+
+    if not any(name.startswith(WIDE_FONTS) for name in get_font_names()):
+        give_up("no font has Chinese characters; on Debian: apt-get install fonts-wqy-microhei")
+    monkeypatch.setattr(warnings, "filterwarnings", lambda *_: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # matplotlib warns of each character that it lacks
+        plots.save(plots.strongest(["城市=北京"], [0.5]), tmp_path / "figure")

@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -93,7 +94,7 @@ def new_figure(theme: Theme, title: str, height: float, width: float = WIDTH) ->
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with rc_context(_SETTINGS):
+    with rc_context(_settings()):
         figure = Figure(figsize=(width, height), layout="constrained", facecolor=theme.paper)
         FigureCanvasAgg(figure)
         # The size of a title is in the figure's, so that a wide one need not be large.
@@ -105,7 +106,7 @@ def new_axes(figure: Any, theme: Theme, *where: Any, **shared: Any) -> Any:
     """Axes with a quiet grid, and numbers in the same form everywhere."""
     from matplotlib import rc_context
 
-    with rc_context(_SETTINGS):
+    with rc_context(_settings()):
         axes = figure.add_subplot(*where, **shared)
         axes.set_facecolor("none")
         axes.grid(color=theme.rule, lw=0.6)
@@ -194,13 +195,23 @@ def short(name: str, most: int) -> str:
 
 # -- writing ------------------------------------------------------------------------
 
-_SETTINGS: Final[dict[Any, Any]] = {
-    "text.parse_math": False,  # a name may contain dollars
-    "font.size": FONT_SIZE,
-    "font.family": ["DejaVu Sans"],  # comes with matplotlib
-    "svg.hashsalt": "pqrlearn",
-    "svg.fonttype": "path",
-}
+WIDE_FONTS: Final = ("Noto Sans CJK", "WenQuanYi", "PingFang", "Hiragino", "Microsoft YaHei")
+"""How the names of fonts with Chinese, Japanese and Korean characters begin, on most systems."""
+
+
+@cache
+def _settings() -> dict[Any, Any]:
+    from matplotlib.font_manager import get_font_names
+
+    wide = sorted(name for name in get_font_names() if name.startswith(WIDE_FONTS))
+    return {
+        "text.parse_math": False,  # a name may contain dollars
+        "font.size": FONT_SIZE,
+        # The first comes with matplotlib; another one, if there is one, has what it lacks.
+        "font.family": ["DejaVu Sans", *wide[:1]],
+        "svg.hashsalt": "pqrlearn",
+        "svg.fonttype": "path",
+    }
 
 
 def save(
@@ -263,10 +274,13 @@ def variables(theme: Theme) -> str:
 def _rendered(figure: Any, form: str, **settings: Any) -> bytes:
     """Without dates and random ids: equal data give equal bytes."""
     from matplotlib import rc_context
+    from matplotlib.text import Text
 
     stream = io.BytesIO()
     metadata = {"Date": None} if form == "svg" else {"Software": None}
-    with rc_context(_SETTINGS), warnings.catch_warnings():
+    with rc_context(_settings()), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # shown as a box
+        for text in figure.findobj(Text):
+            text.set_fontfamily(_settings()["font.family"])
         figure.savefig(stream, format=form, dpi=150, metadata=metadata, **settings)
     return stream.getvalue()
