@@ -68,5 +68,5 @@ def test_a_larger_order_pays_where_the_demo_shows_several() -> None:
         separation = Counts.of(train).separate(order=order)
         model = PQR(separation, optimizer=Ftrl(alpha=alpha), interaction_scale=None)
         model.learn_margins(train)
-        losses.append(evaluate(model, [test]).figures["logloss"])
+        losses.append(evaluate(model, [test]).metrics["logloss"])
     assert losses == sorted(losses, reverse=True)

@@ -29,7 +29,7 @@ def clicks() -> Batch:
 def test_factors_do_no_harm_on_long_rows_of_real_clicks(
     clicks: Batch, kind: type[FM] | type[DiFacto]
 ) -> None:
-    linear = learn(LR(), [clicks]).figures["logloss"]
-    found = learn(kind(), [clicks]).figures
+    linear = learn(LR(), [clicks]).metrics["logloss"]
+    found = learn(kind(), [clicks]).metrics
     assert found["logloss"] < linear + MARGIN
     assert found["logloss"] < found["constant_logloss"] - 0.05

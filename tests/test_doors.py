@@ -260,7 +260,7 @@ def test_figures_of_a_frame_are_those_of_a_file(tmp_path: Path) -> None:
     model: Any = pqrlearn.from_bytes(expected(LR))
     rows = read(csv(tmp_path, TABLE), schema=SCHEMA, loss="logistic")
     rows.use_names(model.names, model.next_feature)
-    assert evaluate(model, TABLE).figures == evaluate(model, rows).figures
+    assert evaluate(model, TABLE).metrics == evaluate(model, rows).metrics
 
 
 @pytest.mark.parametrize("rows", [1, 7, 100])

@@ -206,7 +206,7 @@ def test_the_loop_gives_every_batch_after_it_is_learned() -> None:
         learned = [(model.rows, len(batch)) for batch in loop]
     assert [size for _, size in learned] == [150, 10, 240]
     assert learned[0][0] < learned[1][0] < learned[2][0] == model.rows
-    assert loop.result().figures == learn(twin, batches).figures
+    assert loop.result().metrics == learn(twin, batches).metrics
     assert model.to_bytes() == twin.to_bytes()
 
 

@@ -47,14 +47,14 @@ def ours(name: str, make: type[Learner], batch: Batch) -> list[str]:
         learn(make(), [batch.part(0, FEW)]),
         evaluate(held, [batch.part(cut, len(batch))]),
     ]
-    return [name, *(f"{each.figures['logloss']:.4f}" for each in passes)]
+    return [name, *(f"{each.metrics['logloss']:.4f}" for each in passes)]
 
 
 def constant(batch: Batch) -> list[str]:
     """The best one number for all rows."""
     cut = len(batch) * 9 // 10
     parts = (batch, batch.part(0, FEW), batch.part(cut, len(batch)))
-    losses = [evaluate(LR(), [part]).figures["constant_logloss"] for part in parts]
+    losses = [evaluate(LR(), [part]).metrics["constant_logloss"] for part in parts]
     return ["the best constant", *(f"{loss:.4f}" for loss in losses)]
 
 

@@ -49,7 +49,7 @@ def main() -> None:
     grids = {"LR": linear(), "FM": machines(), "DiFacto": difactos()}
     grids |= {f"PQR({order})": projective(batch, order) for order in ORDERS}
     for name, grid in grids.items():
-        losses = [(learn(model, [batch]).figures["logloss"], said) for said, model in grid]
+        losses = [(learn(model, [batch]).metrics["logloss"], said) for said, model in grid]
         print(f"\n{name}")
         for loss, said in sorted(losses):
             print(f"  {loss:.4f}  {said}", flush=True)

@@ -47,7 +47,7 @@ def loss_of(kind: str, study: str, settings: dict[str, Any]) -> float:
         result = learn(learner, [rows.part(0, min(ROWS, len(rows)))])
     except RefusedRow:
         return float("inf")
-    return result.figures[STUDIES[study].figure]
+    return result.metrics[STUDIES[study].figure]
 
 
 def excess(losses: dict[Point, dict[str, float]]) -> dict[Point, dict[str, float]]:

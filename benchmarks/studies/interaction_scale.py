@@ -27,7 +27,7 @@ ORDER = 2000
 
 
 def loss_of(study: str, model: Learner) -> str:
-    return f"{learn(model, [rows_of(study)]).figures[STUDIES[study].figure]:.4f}"
+    return f"{learn(model, [rows_of(study)]).metrics[STUDIES[study].figure]:.4f}"
 
 
 def lines(study: str) -> list[list[str]]:

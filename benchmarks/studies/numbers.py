@@ -118,7 +118,7 @@ def measured(table: Table, frame: Frame, rule: Rule, model: str) -> float:
     """The loss of one pass, in percent of the best constant's; WORST if rows are refused."""
     schema = rule.schema(frame, table.label)
     try:
-        figures = pqrlearn.train(frame, schema=schema, loss=table.loss, model=model).run.figures
+        figures = pqrlearn.train(frame, schema=schema, loss=table.loss, model=model).run.metrics
     except pqrlearn.PqrError:
         return WORST
     loss = 100 * figures[table.figure] / figures[f"constant_{table.figure}"]

@@ -79,7 +79,7 @@ def losses(batch: Batch) -> Figures:
     rate = batch.labels.mean()
     found = {"constant": float(-(rate * np.log(rate) + (1 - rate) * np.log(1 - rate)))}
     for name, grid in models(batch).items():
-        found[name] = min(learn(model, [batch]).figures["logloss"] for model in grid)
+        found[name] = min(learn(model, [batch]).metrics["logloss"] for model in grid)
     return found
 
 

@@ -37,20 +37,20 @@ class Pass:
     >>> from pqrlearn import LR, Batch
     >>> rows = Batch.from_rows([([0], [1.0]), ([1], [1.0])] * 500, labels=[1, 0] * 500)
     >>> result = learn(LR(), [rows])
-    >>> result.rows, result.loss == result.figures["logloss"]
+    >>> result.rows, result.loss == result.metrics["logloss"]
     (1000, True)
     """
 
     measures: Measures
     seconds: float
-    figures: dict[str, float]
+    metrics: dict[str, float]
     refused: list[RefusedRow]
     bad_rows: int = 0
     replaced: int = 0
 
     def __repr__(self) -> str:
         """Short: what a person looks for first."""
-        auc = [f"auc={self.figures['auc']:.5f}"] if self.measures.ranks else []
+        auc = [f"auc={self.metrics['auc']:.5f}"] if self.measures.ranks else []
         shown = [f"rows={self.rows:,}", f"{self.measures.key}={self.loss:.5f}", *auc]
         return f"Pass({', '.join([*shown, f'seconds={self.seconds:.2f}'])})"
 
@@ -62,7 +62,7 @@ class Pass:
         >>> evaluate(LR("squared"), [Batch.from_rows([([0], [1.0])], labels=[2])]).loss
         2.0
         """
-        return self.figures[self.measures.key]
+        return self.metrics[self.measures.key]
 
     @property
     def rows(self) -> int:
@@ -72,7 +72,7 @@ class Pass:
         >>> evaluate(LR(), [Batch.from_rows([([0], [1.0])], labels=[1])]).rows
         1
         """
-        return int(self.figures["rows"])
+        return int(self.metrics["rows"])
 
     @property
     def rows_per_second(self) -> float:
@@ -93,7 +93,7 @@ class Pass:
         "the progressive LogLoss of 0.6931 is worse than 0.0000, the best constant's"
         """
         key, title = self.measures.key, self.measures.title
-        loss, constant = self.figures[key], self.figures[f"constant_{key}"]
+        loss, constant = self.metrics[key], self.metrics[f"constant_{key}"]
         if not loss > constant:
             return None
         return (
@@ -108,7 +108,7 @@ class Pass:
         >>> evaluate(LR(), [Batch.from_rows([([0], [1.0])], [1], [0.0])]).without_weight()
         'the weight of all rows is 0: none counts, and figures are undefined'
         """
-        if self.rows == 0 or self.figures["weight"] > 0:
+        if self.rows == 0 or self.metrics["weight"] > 0:
             return None
         return "the weight of all rows is 0: none counts, and figures are undefined"
 
@@ -208,7 +208,7 @@ def learn(
 
     >>> from pqrlearn import LR, Batch
     >>> rows = Batch.from_rows([([0], [1.0]), ([1], [1.0])] * 500, labels=[1, 0] * 500)
-    >>> learn(LR(), [rows]).figures["auc"] > 0.9
+    >>> learn(LR(), [rows]).metrics["auc"] > 0.9
     True
     """
     result = _watched(Loop(learner, batches, skip_refused=skip_refused), watch)

@@ -202,7 +202,7 @@ class Task:
 
     def figures(self, settings: Mapping[str, Any], rows: int | None = None) -> dict[str, float]:
         """What a learner shows on the validation part, after one pass over the first `rows`."""
-        return evaluate(self.trained(settings, rows), chunks(self.validation)).figures
+        return evaluate(self.trained(settings, rows), chunks(self.validation)).metrics
 
     def score(self, settings: Mapping[str, Any], rows: int | None = None) -> float | None:
         """The validation loss after one pass over the first `rows`; None if it diverged."""

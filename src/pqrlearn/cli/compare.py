@@ -89,7 +89,7 @@ def _one(one: Compared) -> dict[str, Any]:
     beyond = one.beyond_best
     return {
         "model": one.kind,
-        **finite(one.figures),
+        **finite(one.metrics),
         "beyond_best": None
         if beyond is None
         else finite({"difference": beyond.difference, "low": beyond.low, "high": beyond.high}),
@@ -119,7 +119,7 @@ def _line(one: Compared, *, ranks: bool) -> list[str]:
     return [
         one.kind,
         f"{one.loss:.5f}",
-        *([f"{one.figures['auc']:.5f}"] if ranks else []),
+        *([f"{one.metrics['auc']:.5f}"] if ranks else []),
         difference,
         f"{one.seconds:.2f}",
         f"{one.nonzeros:,}",

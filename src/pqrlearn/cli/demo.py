@@ -65,10 +65,10 @@ class Run:
     def figures(self) -> dict[str, float]:
         return {
             "seconds": self.seconds,
-            "progressive_logloss": self.training.figures["logloss"],
-            "progressive_auc": self.training.figures["auc"],
-            "held_out_logloss": self.held_out.figures["logloss"],
-            "held_out_auc": self.held_out.figures["auc"],
+            "progressive_logloss": self.training.metrics["logloss"],
+            "progressive_auc": self.training.metrics["auc"],
+            "held_out_logloss": self.held_out.metrics["logloss"],
+            "held_out_auc": self.held_out.metrics["auc"],
             "nonzeros": sum(self.learner.nonzeros().values()),
         }
 

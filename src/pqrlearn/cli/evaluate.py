@@ -43,7 +43,7 @@ def evaluate(
     if nothing := result.without_weight():
         show.note(f"warning: {nothing}")
     if as_json:
-        figures = {**finite(result.figures), "seconds": result.seconds}
+        figures = {**finite(result.metrics), "seconds": result.seconds}
         counts = {"bad_rows": skipped, "replaced_values": inputs.replaced}
         show.print_json({"model": learner.kind, **figures, **counts})
     else:

@@ -107,7 +107,7 @@ def term_name(block: str, names: Sequence[str]) -> str:
 
 def figure_cells(result: Pass) -> list[tuple[str, str]]:
     """Metrics as cells of a table."""
-    measures, figures = result.measures, result.figures
+    measures, figures = result.measures, result.metrics
     key, title = measures.key, measures.title
     cells = [(title, f"{figures[key]:.5f}")]
     if measures.ranks:

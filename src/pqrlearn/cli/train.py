@@ -175,18 +175,18 @@ def _figures(result: TrainResult) -> dict[str, Any]:
         "nonzeros": learner.nonzeros(),
         "peak_memory_bytes": peak_memory(),
         "resumed_after_rows": result.start.rows,
-        "passes": [{**finite(p.figures), "seconds": p.seconds} for p in result.passes.values()],
+        "passes": [{**finite(p.metrics), "seconds": p.seconds} for p in result.passes.values()],
     }
     if first is not None:
         figures |= {
-            **finite(first.figures),
+            **finite(first.metrics),
             "seconds": first.seconds,
             "rows_per_second": first.rows_per_second,
             "bad_rows": result.bad_rows,
             "replaced_values": result.replaced,
         }
     if result.held_out is not None:
-        figures["held_out"] = finite(result.held_out.figures)
+        figures["held_out"] = finite(result.held_out.metrics)
     if isinstance(learner, PQR):
         figures["order"] = learner.separation.order
     if isinstance(learner, Auto):

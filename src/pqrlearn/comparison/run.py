@@ -37,7 +37,7 @@ class Compared:
 
     learner: Learner
     measures: Measures
-    figures: dict[str, float]
+    metrics: dict[str, float]
     seconds: float
     nonzeros: int
     size: int
@@ -65,7 +65,7 @@ class Compared:
         >>> compare(rows, label="click", models=["lr"]).models[0].loss < 0.7
         True
         """
-        return self.figures[self.measures.key]
+        return self.metrics[self.measures.key]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Comparison:
         >>> compare(rows, label="click", models=["lr"]).rows
         198
         """
-        return int(self.models[0].figures["rows"])
+        return int(self.models[0].metrics["rows"])
 
     @property
     def constant(self) -> float:
@@ -110,7 +110,7 @@ class Comparison:
         >>> round(compare(rows, label="click", models=["lr"]).constant, 4)
         0.6931
         """
-        return self.models[0].figures[f"constant_{self.measures.key}"]
+        return self.models[0].metrics[f"constant_{self.measures.key}"]
 
     @cached_property
     def best(self) -> Compared:

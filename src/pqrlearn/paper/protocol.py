@@ -149,7 +149,7 @@ def measure(cell: Cell, trials: Path | None = None) -> Result:
     tests, separation = [], task.separation(chosen)
     for seed in range(1, cell.repeats + 1):
         learner = task.trained(chosen | ({"seed": seed} if cell.contender.random else {}))
-        figures = evaluate(learner, chunks(test)).figures
+        figures = evaluate(learner, chunks(test)).metrics
         tests.append({measure: figures[measure] for measure in cell.source.rows().measures})
     return {
         "settings": chosen,
