@@ -76,7 +76,7 @@ PQR_ALWAYS_INLINE inline void Auto::plan(const Row& row, Plan& plan) const {
   sort_keys(plan.found.data(), plan.at.data(), size, plan.ranks.data(), plan.places.data());
   plan.size = std::min<std::size_t>(size, most_high);
   plan.end = size > most_high ? plan.ranks[most_high] : Rise::low;
-  Terms::reserve(plan.pairs, plan.size * plan.size / 2);
+  RowBlock::reserve(plan.pairs, plan.size * plan.size / 2);
   Experts** next = plan.pairs.data();
   const std::uint32_t* const ranks = plan.ranks.data();
   for (std::size_t b = 1; b < plan.size; ++b) {

@@ -171,7 +171,7 @@ class Auto {
     Plan plans[plans_kept];
     std::vector<NewFeature> new_features;
     std::vector<NewPair> new_pairs;
-    Terms linear{kalman8}, pairs{twice(kalman4)}, shared{twice(kalman4)};
+    RowBlock linear{kalman8}, pairs{twice(kalman4)}, shared{twice(kalman4)};
     Priors priors;
     std::vector<float> sums;  // what the shared weight of each high feature multiplies
     double low_sum;

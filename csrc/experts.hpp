@@ -73,7 +73,7 @@ struct alignas(sizeof(Eight)) Slopes {
 
 // One kind of a row's coordinates, two slots to a vector. The last vector may be padded with a slot
 // whose information is minus infinity, so that its weight and its variance are 0.
-class Terms {
+class RowBlock {
  public:
   std::vector<Experts*> slots;
   std::size_t size = 0;       // slots in use
@@ -81,7 +81,7 @@ class Terms {
   std::vector<Value> values;  // of each slot, or of all in the first one
 
   // Which experts take values as they are, not scaled as FTRL does.
-  explicit Terms(Eight kalman) : kalman_(kalman) {}
+  explicit RowBlock(Eight kalman) : kalman_(kalman) {}
 
   static void reserve(std::vector<Experts*>& some, std::size_t most) {
     if (some.size() < most + 2) some.resize(most + 2);

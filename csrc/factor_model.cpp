@@ -78,7 +78,7 @@ double FactorModel<Rule>::margin_row(const Row& row, Scratch& scratch) const {
   const auto rule = rule_.template at<float>(Block::linear, static_cast<double>(rows));
   scratch.w.assign(padded(row.size), 0.0f);
   scratch.x.assign(padded(row.size), 0.0f);
-  scratch.terms.clear();
+  scratch.features.clear();
   bool is_known = true;
   for (std::size_t i = 0; i < row.size; ++i) {
     const Entry* entry = entries_.find(row.indices[i]);
@@ -86,15 +86,15 @@ double FactorModel<Rule>::margin_row(const Row& row, Scratch& scratch) const {
     if (entry) scratch.w[i] = rule.weight(entry->slot);
     scratch.x[i] = row.values[i];
     if (tiers > 0 && (Rule::factors_at_once || scratch.w[i] != 0.0f)) {  // masked, not dropped
-      scratch.terms.push_back({entry->factors, dimension(tiers), row.values[i]});
+      scratch.features.push_back({entry->factors, dimension(tiers), row.values[i]});
     } else if (Rule::factors_at_once) {
-      scratch.terms.push_back({nullptr, dimension(1), row.values[i]});
+      scratch.features.push_back({nullptr, dimension(1), row.values[i]});
       is_known = false;
     }
   }
   if (!is_known) fill_initial(row, scratch);
   const double linear = sum_of_products(scratch.w.data(), scratch.x.data(), padded(row.size));
-  return bias_weight() + linear + scratch.products.sum(avx2_, scratch.terms);
+  return bias_weight() + linear + scratch.products.sum(avx2_, scratch.features);
 }
 
 // The factors of features never learned, where a model has them at once.
@@ -103,10 +103,10 @@ void FactorModel<Rule>::fill_initial(const Row& row, Scratch& scratch) const {
   const std::size_t size = dimension(1);
   scratch.initial.assign(row.size * padded(size), 0.0f);
   for (std::size_t i = 0; i < row.size; ++i) {
-    if (scratch.terms[i].v) continue;
+    if (scratch.features[i].v) continue;
     float* const v = scratch.initial.data() + i * padded(size);
     settings_.start.fill(row.indices[i], 0, size, v);
-    scratch.terms[i].v = v;
+    scratch.features[i].v = v;
   }
 }
 
@@ -118,12 +118,12 @@ void FactorModel<Rule>::step(const Row& row, Scratch& scratch, double slope) {
     Entry& entry = *entries_.make(row.indices[i]);
     if (entry.factors) continue;
     entry.factors = add_factors(1);
-    std::copy_n(scratch.terms[i].v, dimension(1), entry.factors);
-    scratch.terms[i].v = entry.factors;
+    std::copy_n(scratch.features[i].v, dimension(1), entry.factors);
+    scratch.features[i].v = entry.factors;
   }
   const auto descent = settings_.factors.at_row<float>(now);
-  for (const Term& term : scratch.terms) {
-    scratch.products.step(avx2_, descent, settings_.factors.adaptive, term, common);
+  for (const Factored& feature : scratch.features) {
+    scratch.products.step(avx2_, descent, settings_.factors.adaptive, feature, common);
   }
   const auto rule = rule_.template at<float>(Block::linear, now);
   for (std::size_t i = 0; i < row.size; ++i) {

@@ -75,8 +75,8 @@ class FactorModel {
   // What one row needs, kept from row to row for its memory.
   struct Scratch {
     std::vector<float> w, x;
-    std::vector<Term> terms;     // of the features whose factors take part
-    std::vector<float> initial;  // factors of features that are not learned yet
+    std::vector<Factored> features;  // whose factors take part
+    std::vector<float> initial;      // factors of features that are not learned yet
     Products products;
   };
 

@@ -73,7 +73,7 @@ class Arena {
 };
 
 // One feature of a row: its factors, with AdaGrad their sums behind them.
-struct Term {
+struct Factored {
   float* v;
   std::size_t dimension;
   float x;
@@ -82,16 +82,16 @@ struct Term {
 // The sums of one row, and the step of its factors.
 class Products {
  public:
-  // Returns the sum over all pairs of terms.
-  double sum(bool avx2, const std::vector<Term>& terms) {
+  // Returns the sum over all pairs of features.
+  double sum(bool avx2, const std::vector<Factored>& features) {
     std::size_t size = 0;
-    for (const Term& term : terms) size = std::max(size, padded(term.dimension));
+    for (const Factored& feature : features) size = std::max(size, padded(feature.dimension));
     sums_.resize(size);
     squares_.resize(size);
     double total = 0.0;
     for (std::size_t c = 0; c < size; c += lanes) {
-      total += vectorised(avx2, [this, &terms, c](auto) PQR_ALWAYS_INLINE {
-        return sum_lanes(terms, c, sums_.data() + c, squares_.data() + c);
+      total += vectorised(avx2, [this, &features, c](auto) PQR_ALWAYS_INLINE {
+        return sum_lanes(features, c, sums_.data() + c, squares_.data() + c);
       });
     }
     return total / 2;
@@ -113,13 +113,13 @@ class Products {
   }
 
   // gradient of v_ic = slope x_i (S_c - v_ic x_i)
-  void step(bool avx2, const Descent<float>& descent, bool adaptive, const Term& term,
+  void step(bool avx2, const Descent<float>& descent, bool adaptive, const Factored& feature,
             float slope) const {
-    vectorised(avx2, [this, &descent, adaptive, &term, slope](auto) PQR_ALWAYS_INLINE {
+    vectorised(avx2, [this, &descent, adaptive, &feature, slope](auto) PQR_ALWAYS_INLINE {
       if (adaptive) {
-        step<true>(descent, term, sums_.data(), slope);
+        step<true>(descent, feature, sums_.data(), slope);
       } else {
-        step<false>(descent, term, sums_.data(), slope);
+        step<false>(descent, feature, sums_.data(), slope);
       }
     });
   }
@@ -127,14 +127,14 @@ class Products {
  private:
   std::vector<float> sums_, squares_;
 
-  PQR_ALWAYS_INLINE static double sum_lanes(const std::vector<Term>& terms, std::size_t c,
+  PQR_ALWAYS_INLINE static double sum_lanes(const std::vector<Factored>& features, std::size_t c,
                                             float* sums, float* squares) {
     float s[lanes] = {}, q[lanes] = {};
-    for (const Term& term : terms) {
-      if (c >= term.dimension) continue;
-      const float* v = term.v + c;
+    for (const Factored& feature : features) {
+      if (c >= feature.dimension) continue;
+      const float* v = feature.v + c;
       for (std::size_t l = 0; l < lanes; ++l) {
-        const float vx = v[l] * term.x;
+        const float vx = v[l] * feature.x;
         s[l] += vx;
         q[l] += vx * vx;
       }
@@ -149,13 +149,13 @@ class Products {
   }
 
   template <bool adaptive>
-  PQR_ALWAYS_INLINE static void step(const Descent<float>& descent, const Term& term,
+  PQR_ALWAYS_INLINE static void step(const Descent<float>& descent, const Factored& feature,
                                      const float* __restrict sums, float slope) {
-    float* __restrict v = term.v;
-    float* __restrict n = term.v + padded(term.dimension);
-    const float x = term.x, slope_x = slope * term.x;
+    float* __restrict v = feature.v;
+    float* __restrict n = feature.v + padded(feature.dimension);
+    const float x = feature.x, slope_x = slope * feature.x;
     const Descent<float> each = descent;
-    for (std::size_t c = 0; c < term.dimension; ++c) {
+    for (std::size_t c = 0; c < feature.dimension; ++c) {
       const float gradient = slope_x * (sums[c] - v[c] * x);
       v[c] = adaptive ? each.adaptive(v[c], n[c], gradient) : each.plain(v[c], gradient);
     }
