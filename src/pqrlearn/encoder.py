@@ -114,7 +114,8 @@ class Encoder:
         if twice := first_twice(names):
             raise DataError(f"column {twice!r} occurs twice")
         needed = [c.name for c in self.schema.columns if self._needs(c)]
-        lacking = [name for name in needed if name not in names]
+        given, known = set(names), {column.name for column in self.schema.columns}
+        lacking = [name for name in needed if name not in given]
         label = self.schema.label
         if label is not None and label.name in lacking and (self._accept or len(lacking) == 1):
             wanted = f"there is no column {label.name!r} with labels"
@@ -125,7 +126,7 @@ class Encoder:
         if lacking:
             some = "are" if len(lacking) > 1 else "is"
             raise _other_columns(f"there {some} no {_columns(lacking)}", names)
-        if new := [name for name in names if name not in self.schema]:
+        if new := [name for name in names if name not in known]:
             raise _other_columns(f"{_columns(new)} not in the schema", ())
 
     def _needs(self, column: Column) -> bool:
