@@ -7,7 +7,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-NATIVE := CMakeLists.txt pyproject.toml $(wildcard csrc/*.* csrc/bind/*)
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard csrc/*.* csrc/bind/* csrc/platform/*.*)
 # An editable install knows the files it found: a new or a missing one means installing again.
 FILES := $(firstword $(shell find src -name '*.py' | sort | cksum))
 STAMP := $(VENV)/.installed-$(FILES)
@@ -44,7 +44,7 @@ $(PLAIN): $(NATIVE) | $(VENV)/.tools
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run --Werror csrc/*.hpp csrc/*.cpp csrc/bind/*
+	$(BIN)/clang-format --dry-run --Werror csrc/*.hpp csrc/*.cpp csrc/bind/* $$(find csrc/platform -type f)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
@@ -100,7 +100,7 @@ SANITIZED := -std=c++17 -O1 -g -fsanitize=address,undefined -fno-sanitize-recove
 HAS_LIBFUZZER = echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, long) { return 0; }' | \
 	clang++ -fsanitize=fuzzer -x c++ - -o /dev/null 2>/dev/null
 
-build/fuzz/libsvm: $(wildcard fuzz/*.cpp fuzz/*.hpp) $(addprefix csrc/,bind/messages.hpp lanes.hpp loss.hpp parse.cpp parse.hpp prefetch.hpp number.hpp ones.hpp row.hpp)
+build/fuzz/libsvm: $(wildcard fuzz/*.cpp fuzz/*.hpp) $(addprefix csrc/,bind/messages.hpp platform/from_chars.hpp lanes.hpp loss.hpp parse.cpp parse.hpp prefetch.hpp number.hpp ones.hpp row.hpp)
 	mkdir -p build/fuzz
 	if $(HAS_LIBFUZZER); then \
 		clang++ $(SANITIZED) -fsanitize=fuzzer fuzz/libsvm.cpp csrc/parse.cpp -o $@; \
@@ -109,7 +109,7 @@ build/fuzz/libsvm: $(wildcard fuzz/*.cpp fuzz/*.hpp) $(addprefix csrc/,bind/mess
 		$(CXX) $(SANITIZED) fuzz/libsvm.cpp fuzz/driver.cpp build/fuzz/parse.o -o $@; \
 	fi
 
-build/fuzz/vw: fuzz/vw.cpp fuzz/driver.cpp $(addprefix csrc/,vw.cpp vw.hpp coding.hpp number.hpp prefetch.hpp)
+build/fuzz/vw: fuzz/vw.cpp fuzz/driver.cpp $(addprefix csrc/,vw.cpp vw.hpp coding.hpp platform/from_chars.hpp number.hpp prefetch.hpp)
 	mkdir -p build/fuzz
 	if $(HAS_LIBFUZZER); then \
 		clang++ $(SANITIZED) -fsanitize=fuzzer fuzz/vw.cpp csrc/vw.cpp -o $@; \
