@@ -2,6 +2,9 @@
 # make test       runs every test but the long ones
 # make test-long  runs the long ones
 # make test-spark runs a standalone Spark cluster, and kills a part of it
+# make wheel      builds dist/*.tar.gz and, from it, a wheel for $(PYTHON)
+# make test-bare  installs that wheel in an empty environment, and tests it there
+# make test-pythons does both with every Python from 3.11 on that it finds
 # All set up .venv by themselves; a second run does not install again.
 
 PYTHON ?= python3
@@ -15,7 +18,7 @@ STAMP := $(VENV)/.installed-$(FILES)
 PLAIN := $(VENV)/.plain-$(FILES)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup check test test-long test-spark demo bench bench-kdd bench-serve cost profile accuracy paper fuzz asan \
+.PHONY: setup check test test-long test-spark sdist wheel test-bare test-pythons demo bench bench-kdd bench-serve cost profile accuracy paper fuzz asan \
 	tsan attack torture clean
 
 setup: $(STAMP)
@@ -59,6 +62,22 @@ test-spark: setup
 
 demo: $(if $(wildcard $(STAMP)),$(STAMP),$(PLAIN))
 	$(BIN)/pqr demo
+
+# What a release consists of. The wheel is built from the source distribution, as pip would elsewhere.
+sdist: | $(VENV)/.tools
+	rm -f dist/*.tar.gz
+	$(BIN)/python -c 'from scikit_build_core.build import build_sdist; print("dist/" + build_sdist("dist"))'
+
+wheel: sdist
+	rm -f dist/*.whl
+	$(PYTHON) -m pip --disable-pip-version-check wheel --no-deps --wheel-dir dist dist/*.tar.gz
+
+# Without conftest.py and the options in pyproject.toml, which need what developers have.
+test-bare: wheel
+	$(PYTHON) tests/pythons.py --wheel dist/*.whl
+
+test-pythons: sdist
+	$(PYTHON) tests/pythons.py --sdist dist/*.tar.gz $(PYTHONS)
 
 # The peers live in an environment of their own. Options go into BENCH: make bench BENCH="--repeats 9"
 .venv-bench/.installed: benchmarks/requirements.txt
