@@ -50,6 +50,7 @@ check: setup
 	$(BIN)/clang-format --dry-run --Werror csrc/*.hpp csrc/*.cpp csrc/bind/* $$(find csrc/platform -type f)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	@if [ -x $(BIN)/hadolint ]; then echo $(BIN)/hadolint Dockerfile; $(BIN)/hadolint Dockerfile; fi
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile
