@@ -40,8 +40,8 @@ $(STAMP): $(NATIVE) | $(VENV)/.tools
 	@touch $@
 
 $(PLAIN): $(NATIVE) | $(VENV)/.tools
-	@echo "compiling the core and installing pqrlearn with NumPy, SciPy and pyarrow: a minute or two"
-	@$(INSTALL) $(EDITABLE) .
+	@echo "installing what pqrlearn needs, NumPy, SciPy and pyarrow among it (100 MB), then compiling: a minute or two"
+	$(BIN)/python -m pip --disable-pip-version-check install $(EDITABLE) .
 	@touch $@
 
 check: setup
