@@ -2,12 +2,15 @@
 # make test       runs every test but the long ones
 # make test-long  runs the long ones
 # make test-spark runs a standalone Spark cluster, and kills a part of it
+# make wheel      builds dist/*.tar.gz and, from it, a wheel for $(PYTHON)
+# make test-bare  installs that wheel in an empty environment, and tests it there
+# make test-pythons does both with every Python from 3.11 on that it finds
 # All set up .venv by themselves; a second run does not install again.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-NATIVE := CMakeLists.txt pyproject.toml $(wildcard csrc/*.* csrc/bind/*)
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard csrc/*.* csrc/bind/* csrc/platform/*.*)
 # An editable install knows the files it found: a new or a missing one means installing again.
 FILES := $(firstword $(shell find src -name '*.py' | sort | cksum))
 STAMP := $(VENV)/.installed-$(FILES)
@@ -15,7 +18,7 @@ STAMP := $(VENV)/.installed-$(FILES)
 PLAIN := $(VENV)/.plain-$(FILES)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup check test test-long test-spark demo bench bench-kdd bench-serve cost profile accuracy paper fuzz asan \
+.PHONY: setup check test test-long test-spark sdist wheel test-bare test-pythons demo bench bench-kdd bench-serve cost profile accuracy paper fuzz asan \
 	tsan attack torture clean
 
 setup: $(STAMP)
@@ -37,16 +40,17 @@ $(STAMP): $(NATIVE) | $(VENV)/.tools
 	@touch $@
 
 $(PLAIN): $(NATIVE) | $(VENV)/.tools
-	@echo "compiling the core and installing pqrlearn with NumPy, SciPy and pyarrow: a minute or two"
-	@$(INSTALL) $(EDITABLE) .
+	@echo "installing what pqrlearn needs, NumPy, SciPy and pyarrow among it (100 MB), then compiling: a minute or two"
+	$(BIN)/python -m pip --disable-pip-version-check install $(EDITABLE) .
 	@touch $@
 
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run --Werror csrc/*.hpp csrc/*.cpp csrc/bind/*
+	$(BIN)/clang-format --dry-run --Werror csrc/*.hpp csrc/*.cpp csrc/bind/* $$(find csrc/platform -type f)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	@if [ -x $(BIN)/hadolint ]; then echo $(BIN)/hadolint Dockerfile; $(BIN)/hadolint Dockerfile; fi
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile
@@ -59,6 +63,22 @@ test-spark: setup
 
 demo: $(if $(wildcard $(STAMP)),$(STAMP),$(PLAIN))
 	$(BIN)/pqr demo
+
+# What a release consists of. The wheel is built from the source distribution, as pip would elsewhere.
+sdist: | $(VENV)/.tools
+	rm -f dist/*.tar.gz
+	$(BIN)/python -c 'from scikit_build_core.build import build_sdist; print("dist/" + build_sdist("dist"))'
+
+wheel: sdist
+	rm -f dist/*.whl
+	$(PYTHON) -m pip --disable-pip-version-check wheel --no-deps --wheel-dir dist dist/*.tar.gz
+
+# Without conftest.py and the options in pyproject.toml, which need what developers have.
+test-bare: wheel
+	$(PYTHON) tests/pythons.py --wheel dist/*.whl
+
+test-pythons: sdist
+	$(PYTHON) tests/pythons.py --sdist dist/*.tar.gz $(PYTHONS)
 
 # The peers live in an environment of their own. Options go into BENCH: make bench BENCH="--repeats 9"
 .venv-bench/.installed: benchmarks/requirements.txt
@@ -100,7 +120,7 @@ SANITIZED := -std=c++17 -O1 -g -fsanitize=address,undefined -fno-sanitize-recove
 HAS_LIBFUZZER = echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, long) { return 0; }' | \
 	clang++ -fsanitize=fuzzer -x c++ - -o /dev/null 2>/dev/null
 
-build/fuzz/libsvm: $(wildcard fuzz/*.cpp fuzz/*.hpp) $(addprefix csrc/,bind/messages.hpp lanes.hpp loss.hpp parse.cpp parse.hpp prefetch.hpp number.hpp ones.hpp row.hpp)
+build/fuzz/libsvm: $(wildcard fuzz/*.cpp fuzz/*.hpp) $(addprefix csrc/,bind/messages.hpp platform/from_chars.hpp lanes.hpp loss.hpp parse.cpp parse.hpp prefetch.hpp number.hpp ones.hpp row.hpp)
 	mkdir -p build/fuzz
 	if $(HAS_LIBFUZZER); then \
 		clang++ $(SANITIZED) -fsanitize=fuzzer fuzz/libsvm.cpp csrc/parse.cpp -o $@; \
@@ -109,7 +129,7 @@ build/fuzz/libsvm: $(wildcard fuzz/*.cpp fuzz/*.hpp) $(addprefix csrc/,bind/mess
 		$(CXX) $(SANITIZED) fuzz/libsvm.cpp fuzz/driver.cpp build/fuzz/parse.o -o $@; \
 	fi
 
-build/fuzz/vw: fuzz/vw.cpp fuzz/driver.cpp $(addprefix csrc/,vw.cpp vw.hpp coding.hpp number.hpp prefetch.hpp)
+build/fuzz/vw: fuzz/vw.cpp fuzz/driver.cpp $(addprefix csrc/,vw.cpp vw.hpp coding.hpp platform/from_chars.hpp number.hpp prefetch.hpp)
 	mkdir -p build/fuzz
 	if $(HAS_LIBFUZZER); then \
 		clang++ $(SANITIZED) -fsanitize=fuzzer fuzz/vw.cpp csrc/vw.cpp -o $@; \

@@ -21,8 +21,9 @@ from pqrlearn.cli import show
 from pqrlearn.datasets.clicks import ClickStream
 from pqrlearn.learners import Learner
 from pqrlearn.metrics import Metrics
-from pqrlearn.progressive import finite, peak_memory
+from pqrlearn.progressive import finite
 from pqrlearn.readers.prefetch import prefetch
+from pqrlearn.system import peak_memory
 
 ORDER, COUNTED = 100, 1_000_000
 BATCH_ROWS = 2**12

@@ -2,12 +2,13 @@
 // reads at or after it, except load_eight, whose callers make sure of eight bytes.
 #pragma once
 
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <system_error>
+
+#include "platform/from_chars.hpp"
 
 namespace pqr {
 
@@ -105,8 +106,7 @@ const char* short_decimal(const char* p, const char* end, Float& value) {
 // tells which.
 inline bool is_huge(const char* p, const char* end) {
   std::int64_t exponent = 0;
-  bool fraction = false;
-  bool started = false;
+  bool fraction = false, started = false;
   for (; p != end && (is_digit(*p) || *p == '.'); ++p) {
     if (*p == '.') {
       fraction = true;
@@ -153,7 +153,7 @@ Number<Float> read_number(const char* p, const char* end) {
       return {0, Trouble::not_finite, p};
     }
     if (p == end || !(is_digit(*p) || *p == '.')) return {0, Trouble::not_number, p};
-    const std::from_chars_result read = std::from_chars(p, end, value);
+    const std::from_chars_result read = from_chars(p, end, value);
     if (read.ec == std::errc::invalid_argument) return {0, Trouble::not_number, p};
     if (read.ec == std::errc::result_out_of_range || std::isinf(value)) {
       if (is_huge(p, end)) return {0, Trouble::too_large, p};

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pqrlearn.system import PRIVATE, read_into
+
 _MOST_HEADER_BYTES = 100_000_000  # as in safetensors
 _PIECE_BYTES = 1 << 20
 _DTYPES = {
@@ -78,14 +80,14 @@ class _File:
     """An open file, closed when nobody needs it any more."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY)
+        self._descriptor = os.open(path, os.O_RDONLY | PRIVATE)
         weakref.finalize(self, os.close, self._descriptor)
         self.size = os.fstat(self._descriptor).st_size
 
     def read(self, into: npt.NDArray[np.uint8], at: int) -> None:
         view = into.data
         while view:
-            count = os.preadv(self._descriptor, [view[:_PIECE_BYTES]], at)
+            count = read_into(self._descriptor, view[:_PIECE_BYTES], at)
             if not count:
                 raise CutOff("incomplete: the file has become shorter while it was read")
             view, at = view[count:], at + count

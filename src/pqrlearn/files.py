@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import glob
 import os
 import shutil
@@ -14,11 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from pqrlearn import system
 from pqrlearn.errors import HyperError, PqrError, SettingsConflict
 
 _DIGEST_BLOCKS = 16
 _BLOCK_BYTES = 1 << 16
-_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 @contextmanager
@@ -54,12 +53,11 @@ def temporary_folder(target: Path) -> Iterator[Path]:
     a process id, it means the same in every container that has the disk.
     """
     _remove_leftovers(target)
-    folder, lock = _locked_folder(target)
+    folder, held = _locked_folder(target)
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+        _remove(folder, held)
 
 
 def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
@@ -122,7 +120,7 @@ def _locked_folder(target: Path) -> tuple[Path, int]:
         prefix = f".{target.name}.{os.getpid()}."
         folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".part", dir=target.parent))
         try:
-            return folder, _lock(_lock_of(folder, target), wait=True)
+            return folder, _held(_lock_of(folder, target), wait=True)
         except FileNotFoundError:
             continue  # another process took it for a leftover, before it was locked
         except BaseException:
@@ -136,35 +134,42 @@ def _remove_leftovers(target: Path) -> None:
         if not folder.name.rsplit(".", 3)[1].isdigit():
             continue  # not from here
         try:
-            lock = _lock(_lock_of(folder, target), wait=False)
+            held = _held(_lock_of(folder, target), wait=False)
         except OSError:
             continue  # in use, or somebody else's
+        _remove(folder, held)
+
+
+def _remove(folder: Path, held: int) -> None:
+    """Removes a folder while its lock is held, so that nobody else begins to use it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    os.close(held)
+    if system.WINDOWS:  # where an open file cannot be removed
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
 
 
 def _lock_of(folder: Path, target: Path) -> Path:
     return folder / f"{target.name}.lock"
 
 
-def _lock(path: Path, *, wait: bool) -> int:
+def _held(path: Path, *, wait: bool) -> int:
     """The descriptor of a file that is locked until it is closed, or until the process dies.
 
     Where the file system has no locks, nobody gets one without `wait`, so that nothing is removed.
     """
-    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    held = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            system.lock(held, wait=wait)
         except OSError as error:
-            if not wait or error.errno not in _NO_LOCKS:
+            if not wait or error.errno not in system.NO_LOCKS:
                 raise
-        if not os.path.samestat(os.stat(path), os.fstat(lock)):
+        if not os.path.samestat(os.stat(path), os.fstat(held)):
             raise FileNotFoundError(path)
     except BaseException:
-        os.close(lock)
+        os.close(held)
         raise
-    return lock
+    return held
 
 
 def write_error(target: Path, error: OSError) -> PqrError:
@@ -172,8 +177,10 @@ def write_error(target: Path, error: OSError) -> PqrError:
 
 
 def sync(path: Path) -> None:
-    """Flushes a file or a folder to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Flushes a file or a folder to disk. Windows has no call that does so for folders."""
+    if system.WINDOWS and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDWR if system.WINDOWS else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -17,6 +17,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from pqrlearn.errors import Corrupt, DataError, MissingExtra, NotAModel, WrongVersion
+from pqrlearn.system import PRIVATE, read_at
 
 try:
     import google_crc32c
@@ -278,7 +279,7 @@ class Log:
         """Records from a position on and up to about `end`, as far as their segment has them."""
         segment = self._holding(start)
         size = min(end, self._next_base(segment)) - start
-        data = os.pread(self._file(segment), max(size, _USUAL_BYTES), segment.offset(start))
+        data = read_at(self._file(segment), max(size, _USUAL_BYTES), segment.offset(start))
         at = 0
         while at < size and (record := record_at(data, at, start + at)) is not None:
             yield record
@@ -311,7 +312,7 @@ class Log:
         if segment.base not in self._files:
             if len(self._files) >= _MOST_FILES:
                 self.close_files()
-            self._files[segment.base] = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+            self._files[segment.base] = os.open(segment.path, os.O_RDONLY | PRIVATE)
         return self._files[segment.base]
 
     def close_files(self) -> None:
@@ -321,12 +322,12 @@ class Log:
 
 def _read(file: int, segment: Segment, position: int) -> Record:
     at = segment.offset(position)
-    data = os.pread(file, _USUAL_BYTES, at)
+    data = read_at(file, _USUAL_BYTES, at)
     if len(data) < HEADER.size:
         raise damaged(segment, at)
     length = HEADER.size + int(HEADER.unpack_from(data)[0])
     if len(data) < length <= MOST_BYTES:
-        data = os.pread(file, length, at)
+        data = read_at(file, length, at)
     record = record_at(data, 0, position)
     if record is None:
         raise damaged(segment, at)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-import resource
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from pqrlearn.errors import RefusedRow
@@ -287,16 +284,6 @@ class _Scorer:
         self._pool.shutdown()
         if not failed:
             self.wait()
-
-
-def peak_memory() -> int:
-    """Peak memory of this process, in bytes."""
-    try:  # getrusage would include the memory of the parent before exec
-        status = Path("/proc/self/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) * 1024
-    except (OSError, IndexError):
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024
 
 
 def finite(figures: dict[str, float]) -> dict[str, float | None]:

@@ -100,7 +100,10 @@ def _has_a_stream(inputs: Inputs) -> bool:
 @contextmanager
 def _opened(path: str | None) -> Iterator[IO[str]]:
     if path and path != "-":
-        with atomic_path(path) as temporary, temporary.open("w", newline="") as file:
+        with (
+            atomic_path(path) as temporary,
+            temporary.open("w", encoding="utf-8", newline="") as file,
+        ):
             yield file
     else:
         # Not sys.stdout: with PYTHONUNBUFFERED it ignores partial writes.

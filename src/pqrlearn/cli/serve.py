@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 
 import click
 
+from pqrlearn import system
 from pqrlearn.cli import options, page, show
 from pqrlearn.cli.words import Bytes, Choice
-from pqrlearn.errors import MissingExtra, SettingsConflict
+from pqrlearn.errors import MissingExtra, PqrError, SettingsConflict
 from pqrlearn.schema import Schema
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -191,6 +192,8 @@ def serve(folder: str, quiet: bool, access_log: bool, **rest: Any) -> None:
     POST /v1/predict answers a prediction and keeps the row; POST /v1/learn brings its label later,
     by id. Whatever was answered is on disk. Prints the address once it listens there.
     """
+    if system.WINDOWS:
+        raise PqrError("pqr serve runs on Linux and macOS; on Windows it runs in WSL or Docker")
     try:
         from pqrlearn.serve import server
         from pqrlearn.serve.guard import check_listening, read_tokens

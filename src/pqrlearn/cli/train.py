@@ -15,9 +15,10 @@ from pqrlearn.cli import options, page, show, words
 from pqrlearn.errors import PqrError
 from pqrlearn.files import check_no_input
 from pqrlearn.learners import LEARNERS, PQR, Auto, Learner, Mixture
-from pqrlearn.progressive import OnBatch, Pass, finite, peak_memory, rate_name
+from pqrlearn.progressive import OnBatch, Pass, finite, rate_name
 from pqrlearn.schema import Schema
 from pqrlearn.separation import Separation
+from pqrlearn.system import peak_memory
 from pqrlearn.training import CHECKPOINT_ROWS, Monitor, TrainConfig, TrainResult
 from pqrlearn.training import train as run
 

@@ -118,9 +118,10 @@ class _Forks:
         self._all: WeakSet[Turns] = WeakSet()
         self._taken: list[tuple[Turns, _Ticket | None]] = []
         self._one_at_a_time = Lock()
-        os.register_at_fork(
-            before=self._before, after_in_parent=self._in_parent, after_in_child=self._in_child
-        )
+        if hasattr(os, "register_at_fork"):  # Windows has no fork
+            os.register_at_fork(
+                before=self._before, after_in_parent=self._in_parent, after_in_child=self._in_child
+            )
 
     def add(self, turns: Turns) -> None:
         self._all.add(turns)

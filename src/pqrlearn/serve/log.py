@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
@@ -30,6 +29,7 @@ from pqrlearn.logfile import (
     segment_name,
 )
 from pqrlearn.serve.errors import Unavailable
+from pqrlearn.system import NO_LOCKS, PRIVATE, lock, read_at
 
 ROOMS = ("log", "snapshots", "models")
 
@@ -38,15 +38,19 @@ class Lock:
     """A folder that no other service uses, as long as this one lives."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | PRIVATE, 0o644)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            owner = os.pread(self._file, 20, 0).decode(errors="replace").strip()
+            lock(self._file, wait=False)
+        except OSError as error:
+            if error.errno in NO_LOCKS:
+                os.close(self._file)
+                raise PqrError(f"{folder}: cannot be locked: {error.strerror}") from error
+            owner = read_at(self._file, 20, 0).decode(errors="replace").strip()
             os.close(self._file)
             raise PqrError(f"{folder}: in use by another pqr serve, process {owner}") from None
         os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        os.lseek(self._file, 0, os.SEEK_SET)
+        os.write(self._file, f"{os.getpid()}\n".encode())
 
     def release(self) -> None:
         os.close(self._file)
@@ -107,7 +111,7 @@ class LogWriter(Log):
             os.truncate(segment.path, at)
             sync(segment.path)
             segment = self.segments[-1] = segment._replace(size=at)
-        self._output = os.open(segment.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._output = os.open(segment.path, os.O_WRONLY | os.O_APPEND | PRIVATE)
         if last is None and len(self.segments) > 1:
             *_, last = records_in(self.segments[-2])
         return last
@@ -174,7 +178,7 @@ class LogWriter(Log):
     def _roll(self, base: int, sequence: int) -> None:
         """Begins a new segment."""
         path = self.folder / "log" / segment_name(base)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | PRIVATE
         file = os.open(path, flags, 0o644)
         _write(file, head_of(base, sequence, version("pqrlearn")))
         os.fsync(file)

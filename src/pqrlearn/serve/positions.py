@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from pqrlearn.system import PRIVATE
+
 MOST_READERS: Final = 64
 _PLACE_BYTES = 16  # a position, and when it was put there in microseconds
 
@@ -22,7 +24,7 @@ class Positions:
         size = _PLACE_BYTES * (MOST_READERS + 1)
         if new:  # readers of a service that was killed still have the old one mapped
             (folder / "positions").unlink(missing_ok=True)
-        file = os.open(folder / "positions", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = os.open(folder / "positions", os.O_RDWR | os.O_CREAT | PRIVATE, 0o644)
         try:
             os.ftruncate(file, size)
             # Aligned words: another process sees the old one or the new one.
