@@ -138,23 +138,13 @@ build/fuzz/vw: fuzz/vw.cpp fuzz/driver.cpp $(addprefix csrc/,vw.cpp vw.hpp codin
 		$(CXX) $(SANITIZED) fuzz/vw.cpp fuzz/driver.cpp build/fuzz/vw.o -o $@; \
 	fi
 
-# The package with a sanitized core, and a pqr that runs it. The interpreter starts outside of .venv,
-# whose editable install would bring a core of its own.
+# The package with a sanitized core; a python and a pqr that run it (fuzz/sanitized.sh).
 ASAN := $(CURDIR)/build/asan
 TSAN := $(CURDIR)/build/tsan
-library = $$($(CXX) -print-file-name=$(1).so)
-python_with = PYTHONMALLOC=malloc PQR_COMMAND=$(1)/pqr \
-	PYTHONPATH=$(1)/package:$$(echo $(CURDIR)/$(VENV)/lib/python3*/site-packages) \
-	$$(readlink -f $(BIN)/python)
-ASAN_PYTHON = LD_PRELOAD="$(call library,libasan) $(call library,libstdc++)" \
-	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 $(call python_with,$(ASAN))
-TSAN_PYTHON = LD_PRELOAD="$(call library,libtsan) $(call library,libstdc++)" \
-	TSAN_OPTIONS="log_path=$(TSAN)/report exitcode=66" \
-	setarch -R env $(call python_with,$(TSAN))
 
 $(ASAN)/.built: OPTION = -DPQR_SANITIZE=ON
 $(TSAN)/.built: OPTION = -DPQR_WATCH_THREADS=ON
-$(ASAN)/.built $(TSAN)/.built: %/.built: $(NATIVE) $(shell find src -name '*.py') | $(STAMP)
+$(ASAN)/.built $(TSAN)/.built: %/.built: fuzz/sanitized.sh $(NATIVE) $(shell find src -name '*.py') | $(STAMP)
 	$(BIN)/cmake -S . -B $* -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(OPTION) \
 		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
 	$(BIN)/cmake --build $* --target _core
@@ -162,8 +152,7 @@ $(ASAN)/.built $(TSAN)/.built: %/.built: $(NATIVE) $(shell find src -name '*.py'
 	mkdir $*/package
 	cp -r src/pqrlearn $*/package
 	cp $*/_core*.so $*/package/pqrlearn
-	printf '#!/bin/sh\nexec %s -m pqrlearn "$$@"\n' "$$(readlink -f $(BIN)/python)" > $*/pqr
-	chmod +x $*/pqr
+	CXX=$(CXX) fuzz/sanitized.sh $* $(notdir $*) $$(readlink -f $(BIN)/python)
 	touch $@
 
 fuzz: build/fuzz/libsvm build/fuzz/vw $(ASAN)/.built
@@ -172,23 +161,28 @@ fuzz: build/fuzz/libsvm build/fuzz/vw $(ASAN)/.built
 		-artifact_prefix=build/fuzz/ build/fuzz/found fuzz/corpus/libsvm
 	build/fuzz/vw -max_total_time=$$(($(SECONDS) / 2)) -dict=fuzz/vw.dict -max_len=512 \
 		-artifact_prefix=build/fuzz/vw- build/fuzz/found-vw fuzz/corpus/vw
-	$(ASAN_PYTHON) fuzz/tables.py --core $(ASAN) --seconds $$(($(SECONDS) / 2))
-	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --seconds $$(($(SECONDS) / 2))
+	$(ASAN)/python fuzz/tables.py --core $(ASAN) --seconds $$(($(SECONDS) / 2))
+	$(ASAN)/python fuzz/models.py --core $(ASAN) --seconds $$(($(SECONDS) / 2))
 
-# All tests but those that build sanitized programs of their own, load another library before all
-# others, start Java or a browser, look at the installation, or bound the memory.
-ASAN_LEAVES := threads faults fuzz bits table attack public doors layers benchmarks studies spark spark_cluster \
-	pages report serve_page
+# All tests but: files that compile a core or fuzzers of their own (fuzz, bits, attack), that look
+# after benchmarks, or start Java; tests that bound memory, of which a sanitizer keeps what was freed;
+# and those that compile a core for TSan.
+ASAN_WITHOUT := fuzz bits attack benchmarks studies spark spark_cluster
+ASAN_NOR := cli_train.py::test_the_peak_of_memory_is_its_own_and_not_that_of_the_shell \
+	table.py::test_memory_follows_the_slots_also_while_it_grows \
+	threads.py::test_learning_and_predicting_at_once_is_no_race \
+	threads.py::test_without_the_lock_the_race_is_reported
 asan: $(ASAN)/.built
-	$(ASAN_PYTHON) -m pytest -p no:cacheprovider -p no:benchmark -n 2 --dist loadfile tests \
-		$(addprefix --ignore=tests/test_,$(addsuffix .py,$(ASAN_LEAVES))) $(PYTEST)
-	$(ASAN_PYTHON) fuzz/tables.py --core $(ASAN) --runs 500
-	$(ASAN_PYTHON) fuzz/models.py --core $(ASAN) --runs 2000
+	$(ASAN)/python -m pytest -p no:cacheprovider -p no:benchmark -n 2 --dist loadfile tests \
+		$(patsubst %,--ignore=tests/test_%.py,$(ASAN_WITHOUT)) \
+		$(addprefix --deselect=tests/test_,$(ASAN_NOR)) $(PYTEST)
+	$(ASAN)/python fuzz/tables.py --core $(ASAN) --runs 500
+	$(ASAN)/python fuzz/models.py --core $(ASAN) --runs 2000
 
 # The tests of threads, with a core whose data races are reported: through the bindings, as Python
 # calls them. tests/native/threads.cpp does the same without Python.
 tsan: $(TSAN)/.built
-	$(TSAN_PYTHON) -m pytest -p no:cacheprovider -p no:benchmark -p no:xdist tests/test_threads.py tests/test_turns.py \
+	$(TSAN)/python -m pytest -p no:cacheprovider -p no:benchmark -p no:xdist tests/test_threads.py tests/test_turns.py \
 		tests/test_contract.py -k "(test_threads and not race) or test_turns or other_threads" $(PYTEST)
 
 # Everything that has ever broken the project, at random seeds (fuzz/README.md): make attack MINUTES=10

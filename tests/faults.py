@@ -15,7 +15,7 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-from pqrlearn import LR, Batch
+from pqrlearn import LR, Batch, Separation
 from pqrlearn.errors import PqrError
 from pqrlearn.journal import Journal
 from pqrlearn.readers import CacheReader
@@ -47,6 +47,13 @@ def write_schema(path: Path, size: int) -> None:
     Schema((Column("y", "label"), *(Column(f"c{n}", "category") for n in range(size)))).write(path)
 
 
+def check_named(error: Exception) -> None:
+    """An error of the system says which file it is about, as a PqrError does."""
+    found = isinstance(error, PqrError) or getattr(error, "filename", None)
+    assert found, f"{error!r} names no file"
+    assert "in use" not in str(error), f"{error!r} is not the reason"
+
+
 def check_journal(path: Path, before: int) -> None:
     """Earlier results are there, and the next one can be added."""
     again = Journal(path)
@@ -55,19 +62,22 @@ def check_journal(path: Path, before: int) -> None:
     assert Journal(path)["after"]
 
 
-def clear_up(folder: Path, target: Path, write: Write) -> None:
+def clear_up(target: Path, write: Write) -> None:
     """Only a folder whose removal has failed may be left, and the next run removes it."""
-    left = [path.name for path in folder.iterdir() if path != target]
+    left = [path.name for path in target.parent.iterdir() if path != target]
     assert len(left) <= 1, left
-    assert all(name.startswith(".file.") and name.endswith(".part") for name in left), left
+    head = f".{target.name}."
+    assert all(name.startswith(head) and name.endswith(".part") for name in left), left
     if left:
         write(target)
-        assert list(folder.iterdir()) == [target]
+        assert list(target.parent.iterdir()) == [target]
 
 
-def fail_at_every_call(folder: Path, write: Write, error: int, *, for_good: bool) -> int:
-    """Until a run makes fewer calls than are to go well; how many calls have failed."""
-    target = folder / "file"
+def fail_at_every_call(target: Path, write: Write, error: int, *, for_good: bool) -> int:
+    """Until a run makes fewer calls than are to go well; how many calls have failed.
+
+    Nothing else is in the folder of `target`.
+    """
     write(target)
     new = target.read_bytes()
     for nth in count(1):
@@ -87,7 +97,7 @@ def fail_at_every_call(folder: Path, write: Write, error: int, *, for_good: bool
             assert found in (old, new), f"call {nth}, error {error}: half a file"
             assert failed or found == new, f"call {nth}, error {error}: not written, and no error"
             assert error != HALFWAY or not failed, f"call {nth}: a short write is no error"
-            clear_up(folder, target, write)
+            clear_up(target, write)
         if calls < nth:
             return nth - 1
     raise AssertionError
@@ -124,12 +134,13 @@ def main(folder: Path) -> None:
         "model": lambda path: whole.save(path),
         "cache": lambda path: write_cache(path, len(table)),
         "schema": lambda path: write_schema(path, 50),
+        "separation": Separation.top_k(table, 20).save,
     }
     failures = 0
     for write in writers.values():
         for error in ERRORS:
             for for_good in (False, True):
-                failures += fail_at_every_call(folder, write, error, for_good=for_good)
+                failures += fail_at_every_call(folder / "file", write, error, for_good=for_good)
     writers["cache"](folder / "file")
     assert sum(len(batch) for batch in CacheReader(folder / "file").batches()) == len(table)
     failures += sum(fail_in_a_journal(folder, error) for error in ERRORS)

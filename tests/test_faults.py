@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from command import PQR as COMMAND
-from command import SECONDS, clicks, write_rows
+from command import SECONDS, clicks, failure, write_rows
 from failing import with_failing_calls
-from pqrlearn import LR
+from pqrlearn import LR, PQR, Separation
 from strategies import random_batch
 
 TESTS = Path(__file__).parent
@@ -21,6 +21,27 @@ TESTS = Path(__file__).parent
 def test_a_file_is_old_or_new_whatever_call_fails(tmp_path: Path) -> None:
     """Opening, writing, syncing, locking and renaming; with an error, or halfway."""
     assert with_failing_calls("faults.py", tmp_path) > 300
+
+
+def test_what_a_command_writes_is_old_or_new_whatever_call_fails(tmp_path: Path) -> None:
+    """And a training run goes on from what is left to the same model and bad rows."""
+    assert with_failing_calls("faults_commands.py", tmp_path) > 400
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+@pytest.mark.parametrize("bad", [b"rubbish\n", b"1 1:1e38 2:1e38\n"])  # for readers, for models
+def test_bad_rows_that_cannot_be_written_are_an_error_that_names_their_file(
+    command: str, bad: bytes, tmp_path: Path
+) -> None:
+    model = PQR(Separation.top_k([{1: 1.0, 2: 1.0}], 2))
+    model.learn_many([{1: 1.0, 2: 1.0}], [1.0])
+    model.save(tmp_path / "model")
+    (tmp_path / "rows").write_bytes(b"1 1:1\n" + bad)
+    given = ["-m", tmp_path / "model", tmp_path / "rows", "--on-bad-row", "skip"]
+    given += ["-o", tmp_path / "predictions"] * (command == "predict")
+    told = failure(1, command, *given, "--bad-rows", "/dev/full")
+    assert told == "/dev/full: cannot be written: No space left on device"
+    assert not (tmp_path / "predictions").exists()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The model file: golden bytes, equal models are equal bytes, a digest, a version."""
+"""The model file: equal models are equal bytes, a digest, a version."""
 
 from __future__ import annotations
 
@@ -15,13 +15,8 @@ import pytest
 
 import pqrlearn
 from golden_files import (
-    BATCH,
-    FORMAT_2,
     GOLDEN,
     KINDS,
-    OLD_KINDS,
-    PROGRESS,
-    ROWS,
     golden,
     header,
     models,
@@ -29,68 +24,9 @@ from golden_files import (
 )
 from pqrlearn import PQR, Auto, Mixture, Separation, modelfile
 from pqrlearn.errors import Corrupt, ModelFileError, NotAModel, WrongVersion
-from pqrlearn.readers import CacheReader
-from pqrlearn.readers.cache import kept
-from strategies import nonzero_weights, random_batch
+from strategies import random_batch
 
 DOCS = Path(__file__).parent.parent / "docs"
-
-# Golden bytes.
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_golden_model_loads_and_saves_as_it_was(kind: str, tmp_path: Path) -> None:
-    model = pqrlearn.from_bytes(golden(kind))
-    assert model.kind == kind
-    assert model.to_bytes() == golden(kind)
-    model.save(tmp_path / "again.pqr")
-    assert (tmp_path / "again.pqr").read_bytes() == golden(kind)
-    assert pqrlearn.load(GOLDEN / f"{kind}.pqr").to_bytes() == golden(kind)
-
-
-@pytest.mark.parametrize("kind", OLD_KINDS)
-def test_a_model_of_format_2_loads_and_is_saved_in_this_format(kind: str) -> None:
-    old = pqrlearn.load(FORMAT_2 / f"{kind}.pqr")
-    new = pqrlearn.from_bytes(golden(kind))
-    np.testing.assert_array_equal(old.predict_many(ROWS), new.predict_many(ROWS))
-    assert pqrlearn.from_bytes((FORMAT_2 / f"{kind}.pqr").read_bytes()).to_bytes() == golden(kind)
-    assert old.to_bytes() == golden(kind)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_golden_model_still_means_the_same(kind: str) -> None:
-    old, new = pqrlearn.from_bytes(golden(kind)), models()[kind]
-    assert old.settings() == new.settings()
-    assert nonzero_weights(old) == pytest.approx(nonzero_weights(new), rel=1e-5)
-    assert [old.name_of(f) for f in range(7)] == [new.name_of(f) for f in range(7)]
-    np.testing.assert_allclose(old.predict_many(ROWS), new.predict_many(ROWS), rtol=1e-5)
-
-
-def test_a_golden_separation_loads_and_saves_as_it_was(tmp_path: Path) -> None:
-    for folder in (GOLDEN, FORMAT_2):
-        separation = Separation.load(folder / "separation.pqr")
-        assert separation.high_names() == ["site=ä", "hour=9"]
-        assert separation.counts.tolist() == [4, 3]
-        separation.save(tmp_path / "again.pqr")
-        assert (tmp_path / "again.pqr").read_bytes() == golden("separation")
-
-
-def test_a_golden_checkpoint_loads_and_saves_as_it_was(tmp_path: Path) -> None:
-    for folder in (GOLDEN, FORMAT_2):
-        model = pqrlearn.load(folder / "checkpoint.pqr")
-        assert model.progress == PROGRESS
-        model.save(tmp_path / "again.pqr", progress=model.progress)
-        assert (tmp_path / "again.pqr").read_bytes() == golden("checkpoint")
-
-
-def test_a_golden_cache_has_the_same_rows_and_is_made_as_it_was(tmp_path: Path) -> None:
-    for folder in (GOLDEN, FORMAT_2):
-        (rows,) = CacheReader(folder / "rows.cache").batches()
-        for name in ("indptr", "indices", "values", "labels", "weights"):
-            np.testing.assert_array_equal(getattr(rows, name), getattr(BATCH, name))
-    list(kept(tmp_path / "again.cache", [BATCH]))
-    assert (tmp_path / "again.cache").read_bytes() == (GOLDEN / "rows.cache").read_bytes()
-
 
 # What is in the file.
 

@@ -136,7 +136,7 @@ MISFITS: dict[str, Callable[[Any], Any]] = {
     "twice": lambda tensor: np.concatenate([tensor, tensor]),
     "flat or deep": lambda tensor: tensor.reshape(-1) if tensor.ndim > 1 else tensor[:, None],
     "half floats": lambda tensor: np.clip(tensor, -6e4, 6e4).astype(np.float16),
-    "signed": lambda tensor: tensor.astype(np.int64),
+    "signed": lambda tensor: tensor.astype(np.int64 if tensor.dtype != np.int64 else np.int32),
     "not finite": lambda tensor: tensor * np.float32(np.nan),
 }
 OTHERS: dict[str, Callable[[Any], Any]] = {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,7 +29,8 @@ __attribute__((constructor)) static void begin(void) {
 static int64_t now(int which) { return weather ? weather[which] : 0; }
 
 int clock_gettime(clockid_t clock, struct timespec* time) {
-  const int failed = REAL(clock_gettime)(clock, time);
+  // A sanitizer asks for the time while it is being loaded, when dlsym() does not work yet.
+  const int failed = (int)syscall(SYS_clock_gettime, clock, time);
   if (failed || clock != CLOCK_REALTIME) return failed;
   const int64_t moved = time->tv_sec * 1000000LL + time->tv_nsec / 1000 + now(0);
   time->tv_sec = moved / 1000000;

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, Any
+from pathlib import Path
+from typing import Any, Self
 
 from pqrlearn.cli import options
 from pqrlearn.errors import RefusedRow, SettingsConflict
-from pqrlearn.files import check_name, check_no_input
+from pqrlearn.files import check_name, check_no_input, write_all, write_error
 from pqrlearn.learners import Learner
 from pqrlearn.readers import Inputs, format_batch, read_inputs
 
@@ -39,11 +40,32 @@ def inputs_for(
         yield inputs, refused
         return
     check_name(bad_rows)
-    with open(bad_rows, "wb") as file:
+    with _BadRows(bad_rows) as file:
         inputs.keep_bad(file)
         yield inputs, refused
-        _write(refused, file)
+        for error in refused:
+            file.write(format_batch(error.alone))
 
 
-def _write(refused: Sequence[RefusedRow], file: IO[bytes]) -> None:
-    file.writelines(format_batch(error.alone) for error in refused)
+class _BadRows:
+    """A file whose errors say that it is this file that cannot be written."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        try:
+            self._file = self._path.open("wb", buffering=0)
+        except OSError as error:
+            raise write_error(self._path, error) from error
+
+    def write(self, row: bytes) -> int:
+        try:
+            write_all(self._file, row)
+        except OSError as error:
+            raise write_error(self._path, error) from error
+        return len(row)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()

@@ -78,8 +78,8 @@ def predict(
     rest["carried"] = id_column
     bad: dict[str, Any] = {"on_bad_row": on_bad_row, "bad_rows": bad_rows}
     with (
+        _opened(output) as file,  # replaced last: when the bad rows are written, too
         inputs_for(learner, files, rest, labelled=False, **bad) as (inputs, refused),
-        _opened(output) as file,
         show.tally("predicting", "rows", quiet=quiet or _has_a_stream(inputs)) as watch,
     ):
         write = _writer(form, id_column, shown or "prediction", file)

@@ -34,6 +34,8 @@ KEPT_TERMS = 32
 
 _PAIRS_AT_ONCE = 1 << 20
 _NO_STEP = 1e-12
+_ROUNDED = 1 + 1e-6
+"""What a bound may have become by rounding: vectors are of length 1, their weights in the ball."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,6 +290,9 @@ class Spectrum:
             raise ValueError("the gradient has unknown features")
         if not all(np.isfinite(part).all() for part in (weights, factors, sums, scales, scalars)):
             raise ValueError("a number is not finite")
+        in_ball = np.abs(weights).max(initial=0) <= self.ball.radius * _ROUNDED
+        if not in_ball or np.abs(factors).max(initial=0) > _ROUNDED:
+            raise ValueError("the terms are not in the ball")
         if len(scales) != len(factors) or (scales < 1).any():
             raise ValueError("invalid optimizer state: scales")
         if len(scalars) != 2 or scalars[1] < 0:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -41,16 +43,18 @@ class Lock:
         self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | PRIVATE, 0o644)
         try:
             lock(self._file, wait=False)
-        except OSError as error:
-            if error.errno in NO_LOCKS:
-                os.close(self._file)
-                raise PqrError(f"{folder}: cannot be locked: {error.strerror}") from error
+            os.ftruncate(self._file, 0)
+            os.lseek(self._file, 0, os.SEEK_SET)
+            os.write(self._file, f"{os.getpid()}\n".encode())
+        except BlockingIOError:
             owner = read_at(self._file, 20, 0).decode(errors="replace").strip()
             os.close(self._file)
             raise PqrError(f"{folder}: in use by another pqr serve, process {owner}") from None
-        os.ftruncate(self._file, 0)
-        os.lseek(self._file, 0, os.SEEK_SET)
-        os.write(self._file, f"{os.getpid()}\n".encode())
+        except OSError as error:
+            os.close(self._file)
+            if error.errno in NO_LOCKS:
+                raise PqrError(f"{folder}: cannot be locked: {error.strerror}") from error
+            raise write_error(folder / "lock", error) from error
 
     def release(self) -> None:
         os.close(self._file)
@@ -63,7 +67,7 @@ def prepare(folder: Path) -> None:
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if strange := sorted(path.name for path in folder.iterdir() if path.name != "lock"):
+        if strange := sorted(path.name for path in folder.iterdir() if not _of_a_start(path)):
             raise PqrError(f"{folder}: neither empty nor a log: it has {strange[0]!r}")
         for room in ROOMS:
             (folder / room).mkdir(exist_ok=True)
@@ -71,6 +75,13 @@ def prepare(folder: Path) -> None:
         atomic_write(folder / MARK, json.dumps(about).encode() + b"\n")
     except OSError as error:
         raise write_error(folder, error) from error
+
+
+def _of_a_start(path: Path) -> bool:
+    """Whether a service that was stopped while it made its folder may have left it."""
+    if path.name in ROOMS:
+        return path.is_dir() and not any(path.iterdir())
+    return path.name == "lock" or path.name.startswith(f".{MARK}.")
 
 
 class LogWriter(Log):
@@ -160,16 +171,22 @@ class LogWriter(Log):
             end, first = self.appended, self.sequence - len(group) + 1
         if not group:
             return 0
-        try:
+        with self._writing():
             if not self.segments or self._size >= self._segment_bytes:
                 self._roll(self.synced, first)
             _write(self._output, b"".join(group))
             os.fdatasync(self._output)
+        self.synced = end
+        return len(group)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Nobody knows what is on disk once a write has failed: nothing more is accepted."""
+        try:
+            yield
         except OSError as error:
             self.failed = error
             raise _unavailable(error) from error
-        self.synced = end
-        return len(group)
 
     @property
     def _size(self) -> int:
@@ -196,7 +213,8 @@ class LogWriter(Log):
         with self._turn:
             first = self.sequence - len(self._pending) + 1
         if self.segments and self._size > 0:
-            self._roll(self.synced, first)
+            with self._writing():
+                self._roll(self.synced, first)
 
     def truncate(self, needed: int) -> list[Path]:
         """Removes the segments before the one that holds the position `needed`."""

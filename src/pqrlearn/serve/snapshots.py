@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pqrlearn.errors import Corrupt
+from pqrlearn.errors import Corrupt, PqrError
 from pqrlearn.files import sync, write_error
 from pqrlearn.learners import Learner, load
 from pqrlearn.logfile import crc32c
@@ -126,6 +126,9 @@ def prune(folder: Path) -> tuple[int, int]:
 def remove(path: Path) -> None:
     """Renamed first: half a snapshot must not look like one."""
     gone = path.with_name(f".{path.name}.part")
-    shutil.rmtree(gone, ignore_errors=True)
-    path.rename(gone)
-    shutil.rmtree(gone)
+    try:
+        shutil.rmtree(gone, ignore_errors=True)
+        path.rename(gone)
+        shutil.rmtree(gone)
+    except OSError as error:
+        raise PqrError(f"{path}: cannot be removed: {error.strerror or error}") from error
