@@ -2,6 +2,7 @@
 # make test       runs every test but the long ones
 # make test-long  runs the long ones
 # make test-spark runs a standalone Spark cluster, and kills a part of it
+# make docs       builds the manual into build/site, strict about links
 # All set up .venv by themselves; a second run does not install again.
 
 PYTHON ?= python3
@@ -15,7 +16,7 @@ STAMP := $(VENV)/.installed-$(FILES)
 PLAIN := $(VENV)/.plain-$(FILES)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup check test test-long test-spark demo bench bench-kdd bench-serve cost profile accuracy paper fuzz asan \
+.PHONY: setup check test test-long test-spark demo docs bench bench-kdd bench-serve cost profile accuracy paper fuzz asan \
 	tsan attack torture clean
 
 setup: $(STAMP)
@@ -59,6 +60,18 @@ test-spark: setup
 
 demo: $(if $(wildcard $(STAMP)),$(STAMP),$(PLAIN))
 	$(BIN)/pqr demo
+
+# Where the tools of developers are installed they include those of the manual.
+MANUAL := $(VENV)/.docs-$(FILES)
+$(MANUAL): $(NATIVE) | $(VENV)/.tools
+	@echo "compiling the core and installing pqrlearn with what the manual needs: a minute or two"
+	@$(INSTALL) $(EDITABLE) ".[docs]"
+	@touch $@
+
+docs: $(if $(wildcard $(STAMP)),$(STAMP),$(MANUAL))
+	$(BIN)/python -m manual.pictures
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
 
 # The peers live in an environment of their own. Options go into BENCH: make bench BENCH="--repeats 9"
 .venv-bench/.installed: benchmarks/requirements.txt
