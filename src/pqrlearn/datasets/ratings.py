@@ -27,6 +27,7 @@ DECADES = ("1970s", "1980s", "1990s", "2000s")
 MEAN, USER, FILM, TASTE, NOISE = 3.6, 0.35, 0.4, 0.5, 0.75
 """The mean rating, and the standard deviations of what moves it."""
 
+SQRT3 = 1.7320508075688772
 Whole = npt.NDArray[np.int64]
 
 
@@ -111,5 +112,7 @@ class RatingStream:
 
     def _normal(self, purpose: str, counters: Whole) -> FloatArray:
         """Nearly normal, with variance 1: the sum of four uniform numbers."""
-        total = sum(self._uniform(f"{purpose} {part}", counters) for part in range(4))
-        return (np.asarray(total) - 2.0) * 3.0**0.5
+        total = np.full(len(counters), -2.0)
+        for part in range(4):
+            total += self._uniform(f"{purpose} {part}", counters)
+        return SQRT3 * total
