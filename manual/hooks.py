@@ -17,6 +17,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from manual import github, pictures, reference  # the folder is no installed package
 
+BOOST = {"start.md": 4.0, "howto": 3.0, "tutorials": 3.0, "explanation": 2.0, "command.md": 2.0}
+BOOST |= {"decisions": 0.2, "notes": 0.2, "paper": 0.2, "project": 0.3}
+"""What the search shows first and last, by folder."""
+
 
 def on_files(files: Files, config: Any) -> Files:
     made = {**github.pages(), **reference.pages(), **pictures.drawn()}
@@ -27,6 +31,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    room = page.file.src_uri.partition("/")[0]
+    page.meta["search"] = {"boost": BOOST.get(room, 1.0)}
     return github.mended(markdown, page.file.src_uri)
 
 

@@ -6,22 +6,14 @@ from pqrlearn.plots import LIGHT
 
 HIGH = ("site=news", "hour=9", "ad=7")
 LOW = ("user=31", "user=32", "city=Ulm", "…")
-CELL, NAMES, LEFT, TOP, WIDTH, HEIGHT = 44, 96, 124, 74, 810, 394
+CELL, NAMES, LEFT, TOP, WIDTH, HEIGHT = 44, 96, 124, 70, 460, 514
 _BELOW = "₁₂₃₄₅₆₇"
 _OPACITY = {LIGHT.blue: 0.85, LIGHT.orange: 0.75, LIGHT.green: 0.5, LIGHT.rule: 0.6}
 NOTES = (
-    (LIGHT.green, "one weight for each feature", "the linear part: d weights"),
-    (
-        LIGHT.blue,
-        "high × high: one weight for each pair",
-        "k(k−1)/2 at most: only pairs that occur",
-    ),
-    (
-        LIGHT.orange,
-        "high × low: one weight for each high",
-        "feature, shared by all low ones: k weights",
-    ),
-    (LIGHT.rule, "low × low: ignored", "pairs too rare to learn a weight from"),
+    (LIGHT.green, "one weight for each feature"),
+    (LIGHT.blue, "high × high: one weight for each pair"),
+    (LIGHT.orange, "high × low: one weight for each high, shared by all low"),
+    (LIGHT.rule, "low × low: ignored"),
 )
 
 
@@ -31,8 +23,7 @@ def matrix() -> str:
     >>> matrix().startswith("<svg")
     True
     """
-    size, high = len(HIGH) + len(LOW), len(HIGH)
-    parts = []
+    features, high, parts = len(HIGH) + len(LOW), len(HIGH), []
     for number, name in enumerate((*HIGH, *LOW)):
         ink = LIGHT.blue if number < high else LIGHT.soft
         top = TOP + CELL * number
@@ -41,11 +32,12 @@ def matrix() -> str:
         parts.append(_text(NAMES + CELL / 2, top + CELL / 2 + 4, _weight(number)))
         if number:
             parts.append(_slanted(LEFT + CELL * (number + 0.5), TOP - 8, name, ink))
-        parts += [_cell(number, other) for other in range(number + 1, size)]
+        parts += [_cell(number, other) for other in range(number + 1, features)]
         if number < high:
             parts += _shared(number)
     style = 'font-family="system-ui, sans-serif" font-size="13"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" {style}>'
+    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>'
     title = "<title>The weights of PQR: linear, pairs of high features, shared, and none</title>"
     paper = f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8" fill="{LIGHT.paper}"/>'
     return "\n".join([head, title, paper, *parts, *_notes(), "</svg>", ""])
@@ -73,14 +65,12 @@ def _shared(row: int) -> list[str]:
 
 
 def _notes() -> list[str]:
-    left, parts = LEFT + CELL * (len(HIGH) + len(LOW)) + 30, []
-    for number, (colour, first, second) in enumerate(NOTES):
-        top = TOP + number * 62 + 18
-        parts.append(_box(left, top - 12, 14, 14, colour))
-        parts.append(_text(left + 22, top, first, anchor="start"))
-        parts.append(_text(left + 22, top + 17, second, anchor="start", colour=LIGHT.soft))
-    ends = "The k most frequent of all d features are high."
-    parts.append(_text(left, TOP + 62 * len(NOTES) + 24, ends, anchor="start", colour=LIGHT.blue))
+    top, parts = TOP + CELL * (len(HIGH) + len(LOW)) + 30, []
+    for number, (colour, note) in enumerate(NOTES):
+        parts.append(_box(24, top + 24 * number - 12, 14, 14, colour))
+        parts.append(_text(46, top + 24 * number, note, anchor="start"))
+    ends = "The k most frequent features are high."
+    parts.append(_text(24, top + 24 * len(NOTES), ends, anchor="start", colour=LIGHT.blue))
     return parts
 
 

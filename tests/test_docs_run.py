@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -21,8 +22,16 @@ ELSEWHERE = {"docs/serving.md": "test_docs_serving", "docs/tables.md": "test_doc
 CODE = {page: [one for one in blocks(page) if one.language in ("python", "sh")] for page in PAGES}
 RUN = [page for page in PAGES if CODE[page] and page not in ELSEWHERE]
 LEFT = [one for page in RUN for one in CODE[page] if one.not_run]
-UNMARKED = {"docs/merging.md": 1, "docs/paper.md": 9, "docs/spark.md": 1}
-"""How many lines of a page look like code and are not marked, so that nothing runs them."""
+NOT_RUN = {
+    "README.md": 2,
+    "docs/howto/move.md": 2,
+    "docs/howto/serve.md": 2,
+    "docs/howto/spark.md": 1,
+    "docs/start.md": 1,
+}
+"""How many blocks of a page say that they are not run."""
+UNMARKED = {"docs/merging.md", "docs/paper.md", "docs/spark.md"}
+"""Pages with lines of code that are not marked, so that nothing runs them."""
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +39,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files that pages take for granted."""
     folder = tmp_path_factory.mktemp("files")
     table, later = folder / "clicks.csv", folder / "tomorrow.csv"
-    ok("data", "simulate", "clicks", "-o", table, "--rows", 2000)
-    ok("data", "simulate", "clicks", "-o", later, "--rows", 500, "--start", 2000)
+    ok("data", "simulate", "clicks", "-o", table, "--rows", 1000)
+    ok("data", "simulate", "clicks", "-o", later, "--rows", 300, "--start", 1000)
     stream = ClickStream.demo()
-    stream.write_libsvm(folder / "clicks.svm", 2000)
-    stream.write_libsvm(folder / "tomorrow.svm", 500, start=2000)
+    stream.write_libsvm(folder / "clicks.svm", 1000)
+    stream.write_libsvm(folder / "tomorrow.svm", 300, start=1000)
     model = train(table, label="click")
     model.save(folder / "clicks.pqr")
     return folder
@@ -99,16 +108,14 @@ def check_options(line: str) -> None:
         assert not re.match(r"--?\w", word) or word in known, f"{line}: {word}"
 
 
-def test_blocks_that_are_not_run_are_few() -> None:
-    reasons = {str(one): one.not_run for one in LEFT}
-    print("\n".join(f"{place}: {reason}" for place, reason in reasons.items()))
-    assert len(reasons) <= 20
-    assert all(len(reason) > 8 for reason in reasons.values())
+def test_blocks_that_are_not_run_are_counted_and_say_why() -> None:
+    assert Counter(one.page for one in LEFT) == NOT_RUN
+    assert all(len(one.not_run) > 8 for one in LEFT)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_code_is_marked_as_code(page: str) -> None:
-    assert len(unmarked(page)) == UNMARKED.get(page, 0), unmarked(page)
+    assert bool(unmarked(page)) == (page in UNMARKED), unmarked(page)
 
 
 def test_pages_that_are_tested_elsewhere_are() -> None:
