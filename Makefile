@@ -5,6 +5,7 @@
 # make wheel      builds dist/*.tar.gz and, from it, a wheel for $(PYTHON)
 # make test-bare  installs that wheel in an empty environment, and tests it there
 # make test-pythons does both with every Python from 3.11 on that it finds
+# make docs       builds the manual into build/site, strict about links
 # All set up .venv by themselves; a second run does not install again.
 
 PYTHON ?= python3
@@ -18,7 +19,7 @@ STAMP := $(VENV)/.installed-$(FILES)
 PLAIN := $(VENV)/.plain-$(FILES)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup check test test-long test-spark sdist wheel test-bare test-pythons demo bench bench-kdd bench-serve cost profile accuracy paper fuzz asan \
+.PHONY: setup check test test-long test-spark sdist wheel test-bare test-pythons demo docs bench bench-kdd bench-serve cost profile accuracy paper fuzz asan \
 	tsan attack torture clean
 
 setup: $(STAMP)
@@ -79,6 +80,18 @@ test-bare: wheel
 
 test-pythons: sdist
 	$(PYTHON) tests/pythons.py --sdist dist/*.tar.gz $(PYTHONS)
+
+# Where the tools of developers are installed they include those of the manual.
+MANUAL := $(VENV)/.docs-$(FILES)
+$(MANUAL): $(NATIVE) | $(VENV)/.tools
+	@echo "compiling the core and installing pqrlearn with what the manual needs: a minute or two"
+	@$(INSTALL) $(EDITABLE) ".[docs]"
+	@touch $@
+
+docs: $(if $(wildcard $(STAMP)),$(STAMP),$(MANUAL))
+	$(BIN)/python -m manual.pictures
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
 
 # The peers live in an environment of their own. Options go into BENCH: make bench BENCH="--repeats 9"
 .venv-bench/.installed: benchmarks/requirements.txt

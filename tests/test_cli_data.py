@@ -12,6 +12,7 @@ from command import failure, figures, message, ok, run
 from data_files import GOOD, write_good
 from pqrlearn import datasets
 from pqrlearn.cli import pqr
+from pqrlearn.datasets.clicks import ClickStream
 from pqrlearn.readers import LibsvmReader, read_names
 
 CONTEXT = click.Context(pqr)
@@ -171,3 +172,38 @@ def test_figure_1_is_drawn_as_png_and_svg(root: Path, tmp_path: Path) -> None:
 def test_a_figure_that_cannot_be_written_is_told_before_counting(tmp_path: Path) -> None:
     result = run("data", "stats", "ml-1m", "--figure", tmp_path / "missing/figure")
     assert "missing/figure.png: cannot be written" in message(result.err)
+
+
+# simulate
+
+
+@pytest.mark.parametrize(("what", "label"), [("clicks", "click"), ("ratings", "stars")])
+def test_simulated_tables_repeat_and_can_be_cut(what: str, label: str, tmp_path: Path) -> None:
+    whole, head, tail = (tmp_path / name for name in ("whole.csv", "head.csv", "tail.csv"))
+    assert ok("data", "simulate", what, "-o", whole, "--rows", 30).startswith("rows  30 to ")
+    ok("data", "simulate", what, "-o", head, "--rows", 20)
+    ok("data", "simulate", what, "-o", tail, "--rows", 10, "--start", 20)
+    lines = whole.read_text().splitlines()
+    assert lines[0].split(",")[0] == label
+    assert lines[:21] == head.read_text().splitlines()
+    assert lines[21:] == tail.read_text().splitlines()[1:]
+    ok("data", "simulate", what, "-o", head, "--rows", 20, "--seed", 2)
+    assert lines[:21] != head.read_text().splitlines()
+
+
+def test_simulated_clicks_are_those_of_the_demo(tmp_path: Path) -> None:
+    ok("data", "simulate", "clicks", "-o", tmp_path / "clicks.csv", "--rows", 50)
+    stream = ClickStream.demo()
+    batch = stream.batch(0, 50)
+    names = (tmp_path / "clicks.csv").read_text().splitlines()[0].split(",")[1:]
+    for number, line in enumerate((tmp_path / "clicks.csv").read_text().splitlines()[1:]):
+        label, *cells = line.split(",")
+        assert float(label) == batch.labels[number]
+        features = batch.indices[batch.indptr[number] : batch.indptr[number + 1]]
+        assert [stream.name(int(one)) for one in features] == [
+            f"{name}={cell}" for name, cell in zip(names, cells, strict=True)
+        ]
+
+
+def test_what_cannot_be_simulated_is_named(tmp_path: Path) -> None:
+    assert "'sales' is not one of" in failure(2, "data", "simulate", "sales", "-o", tmp_path / "a")

@@ -1,62 +1,17 @@
-"""What the documents say is run, and what exists is documented."""
+"""What exists is documented, and documents keep their form. test_docs_run.py runs their code."""
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from command import PQR
 from pqrlearn.cli import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-
-
-SNIPPETS = [
-    pytest.param(path, snippet, id=f"{path} {number}")
-    for path in (
-        "README.md",
-        "docs/library.md",
-        "docs/looking-inside.md",
-        "docs/merging.md",
-        "docs/python.md",
-        "docs/scoring.md",
-    )
-    for number, snippet in enumerate(
-        re.findall(r"```python\n(.*?)```", (ROOT / path).read_text(), re.DOTALL)
-    )
-]
-
-
-@pytest.mark.parametrize(("path", "snippet"), SNIPPETS)
-def test_every_snippet_of_the_documents_runs(
-    path: str, snippet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    exec(compile(snippet, path, "exec"), {})
-
-
-def test_every_line_of_the_page_of_the_command_runs(tmp_path: Path) -> None:
-    rows = "".join(
-        f"{int(n % 3 == 0)},{'news' if n % 3 == 0 else 'shop'},u{n}\n" for n in range(200)
-    )
-    for name in ("clicks.csv", "tomorrow.csv"):
-        (tmp_path / name).write_text(f"click,site,user\n{rows}")
-    page = (ROOT / "docs" / "command.md").read_text()
-    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 3
-    environment = os.environ | {"PATH": f"{Path(PQR).parent}:{os.environ['PATH']}"}
-    for block in blocks:
-        script = ["bash", "-euo", "pipefail", "-c", block]
-        done = subprocess.run(
-            script, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-    assert (tmp_path / "answers.csv").read_text().startswith("user,prediction\nu0,")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -80,9 +35,16 @@ def test_documents_name_no_machine() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
+    """Also where GitHub shows them; pictures and pages that `make docs` makes are not there."""
+    made = {"commands.md", "api.md", "learning-curve.svg", "occurrence.svg", "reliability.svg"}
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)", path.read_text()):
-            assert os.path.exists(path.parent / target), f"{path.name}: {target}"
+            there = os.path.exists(path.parent / target) or Path(target).name in made
+            assert there, f"{path.name}: {target}"
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 200
 
 
 def test_every_decision_fits_on_half_a_page() -> None:

@@ -35,7 +35,7 @@ COMMANDS = {
     "export": "Write all weights as a table, or a frozen model for serving.",
     "serve": "Serve a model that learns from late labels.",
     "log": "Print, check or export the log of a service.",
-    "data": "List, download, convert and describe data sets.",
+    "data": "List, download, convert, describe and simulate data sets.",
     "paper": "Regenerate the paper's tables and figures.",
     "demo": "Train on a simulated click stream and show what was found.",
 }

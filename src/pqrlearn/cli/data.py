@@ -12,6 +12,8 @@ import click
 from pqrlearn import datasets, plots
 from pqrlearn.cli import options, show, words
 from pqrlearn.datasets.base import DataSet, watched
+from pqrlearn.datasets.clicks import ClickStream
+from pqrlearn.datasets.ratings import RatingStream
 from pqrlearn.datasets.statistics import TOP, Summary, summarised
 from pqrlearn.files import atomic_path, check_writable
 from pqrlearn.loss import loss_named
@@ -21,9 +23,9 @@ from pqrlearn.readers.cache import kept
 from pqrlearn.rows import Batch
 
 
-@click.group(short_help="List, download, convert and describe data sets.")
+@click.group(short_help="List, download, convert, describe and simulate data sets.")
 def data() -> None:
-    """List, download, convert and describe the data sets of the paper.
+    """List, download, convert and describe the data sets of the paper, or simulate some.
 
     Files are searched in $PQRLEARN_DATA, in their original layout, then in the user's cache.
     """
@@ -145,6 +147,41 @@ def _as_libsvm(path: str, batches: Iterator[Batch], source: str | None) -> Itera
         for batch in batches:
             file.write(format_batch(batch))
             yield batch
+
+
+@data.command(short_help="Write simulated clicks or ratings as CSV.")
+@click.argument("what", type=words.Choice(["clicks", "ratings"]), metavar="clicks|ratings")
+@options.output("Where to write the table.", required=True)
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    default=50_000,
+    show_default=True,
+    metavar="N",
+    help="Number of rows.",
+)
+@click.option(
+    "--start",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Number of the first row: later rows are tomorrow's.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Random seed of the stream.")
+def simulate(what: str, output: str, rows: int, start: int, seed: int) -> None:
+    """Write simulated clicks or ratings as a CSV table, to try things out.
+
+        pqr data simulate clicks -o clicks.csv
+
+    The clicks are those of pqr demo. Equal options give equal files.
+    """
+    check_writable(output)
+    stream = ClickStream.demo(seed) if what == "clicks" else RatingStream(seed=seed)
+    with atomic_path(output) as temporary, temporary.open("w", encoding="ascii") as file:
+        for cells in (stream.header, *stream.lines(rows, start)):
+            file.write(",".join(cells) + "\n")
+    show.table("", ["", ""], [("rows", f"{rows:,} to {output}")], text_columns=2)
 
 
 @data.command(short_help="Show statistics of a data set.")

@@ -199,6 +199,23 @@ class ClickStream:
             for value in range(field.size):
                 yield field.offset + value, f"{field.name}={value:x}"
 
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns of `lines`."""
+        return ("click", *(field.name for field in self.layout))
+
+    def lines(self, rows: int, start: int = 0) -> Iterator[tuple[str, ...]]:
+        """The cells of rows `start` to `start + rows`: a table of clicks.
+
+        >>> next(ClickStream.demo().lines(1))[:4]
+        ('0', '0', '4', '0')
+        """
+        offsets = np.array([field.offset for field in self.layout])
+        for batch in self.batches(rows, start=start):
+            values = batch.indices.reshape(-1, self.fields) - offsets
+            for click, row in zip(batch.labels, values.tolist(), strict=True):
+                yield (f"{click:.0f}", *(f"{value:x}" for value in row))
+
     def write_libsvm(
         self,
         path: str | os.PathLike[str],

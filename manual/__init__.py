@@ -1,0 +1,1 @@
+"""Makes what the manual shows and nobody writes by hand."""
