@@ -40,7 +40,7 @@ $(STAMP): $(NATIVE) | $(VENV)/.tools
 	@touch $@
 
 $(PLAIN): $(NATIVE) | $(VENV)/.tools
-	@echo "installing what pqrlearn needs, NumPy, SciPy and pyarrow among it (100 MB), then compiling: a minute or two"
+	@echo "installing what pqrlearn needs, NumPy, SciPy and pyarrow among it (110 MB), then compiling: a minute or two"
 	$(BIN)/python -m pip --disable-pip-version-check install $(EDITABLE) .
 	@touch $@
 
