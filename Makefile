@@ -73,7 +73,7 @@ wheel: sdist
 	rm -f dist/*.whl
 	$(PYTHON) -m pip --disable-pip-version-check wheel --no-deps --wheel-dir dist dist/*.tar.gz
 
-# Without conftest.py and the options in pyproject.toml, which need what developers have.
+# What tests/bare has needs pytest and nothing else.
 test-bare: wheel
 	$(PYTHON) tests/pythons.py --wheel dist/*.whl
 
