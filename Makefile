@@ -41,7 +41,7 @@ $(STAMP): $(NATIVE) | $(VENV)/.tools
 	@touch $@
 
 $(PLAIN): $(NATIVE) | $(VENV)/.tools
-	@echo "installing what pqrlearn needs, NumPy, SciPy and pyarrow among it (100 MB), then compiling: a minute or two"
+	@echo "installing what pqrlearn needs, NumPy, SciPy and pyarrow among it (110 MB), then compiling: a minute or two"
 	$(BIN)/python -m pip --disable-pip-version-check install $(EDITABLE) .
 	@touch $@
 
@@ -74,7 +74,7 @@ wheel: sdist
 	rm -f dist/*.whl
 	$(PYTHON) -m pip --disable-pip-version-check wheel --no-deps --wheel-dir dist dist/*.tar.gz
 
-# Without conftest.py and the options in pyproject.toml, which need what developers have.
+# What tests/bare has needs pytest and nothing else.
 test-bare: wheel
 	$(PYTHON) tests/pythons.py --wheel dist/*.whl
 

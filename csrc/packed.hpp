@@ -15,7 +15,7 @@ namespace pqr {
 // How many bits are set. Nearly every x86 has an instruction for it, but a compiler may not use it
 // in code for all of them.
 inline std::uint32_t bits_set(std::uint64_t bits) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(PQR_PORTABLE)
   if (__builtin_cpu_supports("popcnt")) {
     asm("popcnt %0, %0" : "+r"(bits));
     return static_cast<std::uint32_t>(bits);

@@ -23,7 +23,7 @@ BARE = ["--confcutdir=tests/bare", "tests/bare"]
 _FAST = ("files", "fork", "interrupt", "models", "rows", "state", "threads", "turns")
 FAST = [f"tests/test_{name}.py" for name in _FAST]
 """What depends most on the interpreter: the border with C++, threads, forks, signals, files."""
-FAST_NEEDS = ["hypothesis"]
+FAST_NEEDS = ["hypothesis", "matplotlib"]
 
 
 @dataclass

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 import yaml
+
+from pythons import Outcome, find, show
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -47,3 +51,15 @@ def test_a_release_is_published_only_after_all_wheels_are_tested() -> None:
     jobs = yaml.safe_load((ROOT / ".github/workflows/wheels.yml").read_text())["jobs"]
     assert set(jobs["publish"]["needs"]) == set(jobs) - {"publish"}
     assert jobs["publish"]["permissions"] == {"id-token": "write"}
+
+
+def test_a_python_that_is_not_found_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert find("3.99") is None
+    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert find(own) is not None
+    failed = Outcome(own, sys.executable, wheel="failed after 3 s")
+    assert not failed.passed
+    show([failed], ["3.99"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2].split()[:3] == [own, "failed", "after"]
+    assert lines[-1].startswith("3.99    not found")

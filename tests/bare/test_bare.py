@@ -58,13 +58,16 @@ def write_csv(path: Path, label: str = "click") -> Path:
 
 
 def pqr(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [PQR_COMMAND, *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return run([PQR_COMMAND, *map(str, arguments)], folder)
 
 
 def python(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", script]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return run([sys.executable, "-c", script], folder)
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    text = {"text": True, "errors": "replace"}
+    return subprocess.run(command, cwd=folder, capture_output=True, check=False, **text)
 
 
 def test_the_first_commands_of_the_readme_run(tmp_path: Path) -> None:
@@ -167,7 +170,8 @@ held = None
 {hidden}
 sys.modules["resource"] = None
 for name in ("pread", "preadv", "register_at_fork", "sysconf", "getloadavg"):
-    delattr(os, name)
+    if hasattr(os, name):
+        delattr(os, name)
 import pqrlearn.system as system
 system.WINDOWS = True
 import pqrlearn
