@@ -21,13 +21,7 @@ class Doctests(griffe.Extension):
 def fenced(text: str) -> str:
     """A docstring with its examples between fences.
 
-    >>> print(fenced("Adds.\\n\\n>>> 1 + 1\\n2\\n"))
-    Adds.
-    <BLANKLINE>
-    ```pycon
-    >>> 1 + 1
-    2
-    ```
-    <BLANKLINE>
+    >>> fenced("Adds. >>> 1 + 1".replace(" >>>", chr(10) * 2 + ">>>")).split()
+    ['Adds.', '```pycon', '>>>', '1', '+', '1', '```']
     """
     return _EXAMPLE.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", text + "\n")

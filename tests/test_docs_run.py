@@ -63,9 +63,8 @@ def test_every_block_of_the_page_runs(page: str, folder: Path) -> None:
         if block.not_run or not is_there(block.needs):
             continue
         if block.language == "python":
-            exec(
-                compile("\n" * (block.line - 1) + block.text, page, "exec"), {"path": "clicks.pqr"}
-            )
+            code = "\n" * (block.line - 1) + block.text  # errors name the line of the page
+            exec(compile(code, page, "exec"), {"path": "clicks.pqr"})  # for docs/modelfile.md
         else:
             printed = at_a_shell(block.text, folder)
             missing = not_printed(block.shown, printed)

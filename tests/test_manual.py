@@ -11,13 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from manual import doctests, github, matrix, pictures
 
 from browser import SECONDS, Browser, browser
 from pages import ROOT
-
-sys.path.insert(0, str(ROOT))
-
-from manual import doctests, github, matrix, pictures  # it lies beside src/
 
 READ = ("index", "start", "howto/imbalanced", "explanation/model", "reference/api")
 

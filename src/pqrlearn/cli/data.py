@@ -1,4 +1,4 @@
-"""pqr data: list, download, convert and describe data sets."""
+"""pqr data: list, download, convert, describe and simulate data sets."""
 
 from __future__ import annotations
 

@@ -201,7 +201,11 @@ class ClickStream:
 
     @property
     def header(self) -> tuple[str, ...]:
-        """The names of the columns of `lines`."""
+        """The names of the columns of `lines`.
+
+        >>> ClickStream.demo().header[:3]
+        ('click', 'banner', 'connection')
+        """
         return ("click", *(field.name for field in self.layout))
 
     def lines(self, rows: int, start: int = 0) -> Iterator[tuple[str, ...]]:
