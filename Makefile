@@ -157,8 +157,8 @@ fuzz: build/fuzz/libsvm build/fuzz/vw $(ASAN)/.built
 
 # All tests but those that build sanitized programs of their own, load another library before all
 # others, start Java or a browser, look at the installation, or bound the memory.
-ASAN_LEAVES := threads faults fuzz bits table attack public doors layers benchmarks studies spark spark_cluster \
-	pages report serve_page
+ASAN_LEAVES := threads faults fuzz bits table attack public doors layers benchmarks studies spark spark_parts \
+	spark_cluster pages report serve_page
 asan: $(ASAN)/.built
 	$(ASAN_PYTHON) -m pytest -p no:cacheprovider -p no:benchmark -n 2 --dist loadfile tests \
 		$(addprefix --ignore=tests/test_,$(addsuffix .py,$(ASAN_LEAVES))) $(PYTEST)
