@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+from pyspark.errors import PySparkImportError
+from pyspark.sql.pandas.utils import (
+    require_minimum_pandas_version,
+    require_minimum_pyarrow_version,
+)
 
 from pqrlearn import PQR, Separation
 from pqrlearn.errors import HyperError, MissingExtra
@@ -26,6 +36,25 @@ def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "py4j", None)
     with pytest.raises(MissingExtra, match=r'need an extra: pip install "pqrlearn\[spark\]"'):
         import pqrlearn.spark  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    ("package", "check"),
+    [("pandas", require_minimum_pandas_version), ("pyarrow", require_minimum_pyarrow_version)],
+)
+def test_the_extra_brings_packages_as_new_as_spark_asks_for(
+    package: str, check: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(PySparkImportError) as asked:
+        check()
+    least = re.search(r">= ([\d.]+)", str(asked.value))
+    assert least is not None
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())[
+        "project"
+    ]
+    extra = {one.name: one for one in map(Requirement, project["optional-dependencies"]["spark"])}
+    assert max(Version(each.version) for each in extra[package].specifier) >= Version(least[1])
 
 
 def test_shards_are_parts_of_a_state_that_fit_together() -> None:
