@@ -180,7 +180,7 @@ fuzz: build/fuzz/libsvm build/fuzz/vw $(ASAN)/.built
 # All tests but: files that compile a core or fuzzers of their own (fuzz, bits, attack), that look
 # after benchmarks, or start Java; tests that bound memory, of which a sanitizer keeps what was freed;
 # and those that compile a core for TSan.
-ASAN_WITHOUT := fuzz bits attack benchmarks studies spark spark_cluster
+ASAN_WITHOUT := fuzz bits attack benchmarks studies spark spark_parts spark_cluster
 ASAN_NOR := cli_train.py::test_the_peak_of_memory_is_its_own_and_not_that_of_the_shell \
 	table.py::test_memory_follows_the_slots_also_while_it_grows \
 	threads.py::test_learning_and_predicting_at_once_is_no_race \

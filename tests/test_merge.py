@@ -356,6 +356,7 @@ OTHER = Separation.top_k(TRAIN, order=7)
         ([PQR(SEPARATION)] * 2, PQR(OTHER), "model 1 and the base have different separations"),
         ([LR(optimizer=Ogd())] * 2, None, "a model with optimizer ogd cannot be merged"),
         ([FM(), FM()], None, "a model of kind fm cannot be merged"),
+        ([LR()] * 2, None, "model 1 and model 2 are one and the same: its rows would count twice"),
         ([learned(LR()), LR()], learned(LR()), "model 2 did not start from the base"),
     ],
 )
@@ -439,6 +440,11 @@ def test_errors_of_the_command_name_the_files(tmp_path: Path) -> None:
     assert "base.pqr did not start from the base" in result.err
     result = run("merge", one, "--base", base, "-o", one)
     assert result.code == 2
+    (tmp_path / "again.pqr").symlink_to(one)
+    result = run("merge", one, tmp_path / "again.pqr", "--base", base, "-o", tmp_path / "both.pqr")
+    assert result.code == 2
+    assert "one.pqr and" in result.err
+    assert "again.pqr are one and the same" in result.err
     result = run("merge", "-o", tmp_path / "both.pqr")
     assert result.code == 2
 

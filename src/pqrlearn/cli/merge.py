@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -53,7 +54,7 @@ def merge(
     check_writable(output)
     start = None if base is None else load(base)
     chosen_by = None if rows is None else lambda learner: _read(learner, rows, rest)
-    found = merged([load(path) for path in models], start, rows=chosen_by, called=models)
+    found = merged(_loaded(models), start, rows=chosen_by, called=models)
     found.learner.save(output)
     if found.alone is not None:
         show.note(
@@ -61,6 +62,15 @@ def merge(
             "merge more often, or learn with smaller steps"
         )
     _report(found, models, as_json)
+
+
+def _loaded(paths: tuple[str, ...]) -> list[Learner]:
+    """The models of files; a file that is given twice is one model."""
+    found: dict[str, Learner] = {}
+    for path in paths:
+        if (real := os.path.realpath(path)) not in found:
+            found[real] = load(path)
+    return [found[os.path.realpath(path)] for path in paths]
 
 
 def _read(learner: Learner, rows: str, rest: dict[str, Any]) -> Iterable[Batch]:

@@ -135,10 +135,21 @@ def merged(
     rows_of = [state.settings["rows"] for state in [start, *states]]
     for blocks, count, who in zip(after, rows_of[1:], names, strict=True):
         check_start(before, blocks, (rows_of[0], count), who)
+    _check_once(models, names)
     if len(models) == 1:
         return Merged(_copy(states[0]), None, None, ())
     work = _Work(common, before, after, rows_of)
     return work.by_size() if rows is None else work.by_rows(rows)
+
+
+def _check_once(models: Sequence[Learner], names: Sequence[str]) -> None:
+    first: dict[int, str] = {}
+    for model, name in zip(models, names, strict=True):
+        if id(model) in first:
+            raise HyperError(
+                f"{first[id(model)]} and {name} are one and the same: its rows would count twice"
+            )
+        first[id(model)] = name
 
 
 def _nothing(state: State) -> State:
@@ -248,5 +259,5 @@ def loss_on(learner: Learner, batches: Iterable[Batch]) -> float:
         metrics.update(learner.margin_many(batch.without_names()), batch.labels, batch.weights)
     figures = metrics.result()
     if not figures["rows"]:
-        raise DataError("there are too few rows to choose the merge by")
+        raise DataError("there are too few rows to choose the merge by: give some thousands")
     return figures[loss_named(learner.loss).metrics.key]

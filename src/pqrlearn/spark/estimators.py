@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pyspark.ml import Estimator
-from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
+from pyspark.ml.util import DefaultParamsWritable, MLReadable
 from pyspark.sql import DataFrame
 
 from pqrlearn.errors import HyperError
 from pqrlearn.merging.rounds import HELD_ROWS
+from pqrlearn.spark.checks import check_frame
+from pqrlearn.spark.failures import in_a_sentence
 from pqrlearn.spark.fitting import Run, fit
 from pqrlearn.spark.models import ClassifierModel, NativeModel, RegressorModel
 from pqrlearn.spark.params import SETTINGS, ClickParams, LossParams, PairParams, Shared
+from pqrlearn.spark.saving import EstimatorReader
 
 __all__ = [
     "ClassifierModel",
@@ -24,7 +27,11 @@ __all__ = [
 ]
 
 
-class _Native(Estimator[Any], Shared, DefaultParamsReadable[Any], DefaultParamsWritable):
+_NUMBERS = ("squared", "poisson")
+"""Losses of regressors."""
+
+
+class _Native(Estimator[Any], Shared, MLReadable[Any], DefaultParamsWritable):
     kind: ClassVar[str]
     model: ClassVar[type[NativeModel]]
 
@@ -35,8 +42,19 @@ class _Native(Estimator[Any], Shared, DefaultParamsReadable[Any], DefaultParamsW
             self._setDefault(loss="squared")
         self._set_given(given)
 
+    @classmethod
+    def read(cls) -> EstimatorReader:
+        return EstimatorReader(cls)
+
     def _loss(self) -> str:
-        return self._given("loss") or "logistic"
+        if not self.hasParam("loss"):
+            return "logistic"
+        found: str = self._given("loss")
+        if found not in _NUMBERS:
+            raise HyperError(
+                f"loss={found!r} must be one of {', '.join(_NUMBERS)}; clicks are for classifiers"
+            )
+        return found
 
     def _run(self) -> Run:
         settings = {name: self._given(name) for name in SETTINGS}
@@ -59,13 +77,11 @@ class _Native(Estimator[Any], Shared, DefaultParamsReadable[Any], DefaultParamsW
 
     def _fit(self, dataset: DataFrame) -> Any:
         run = self._run()
-        known = [*dataset.columns]
-        for name in [*run.columns.all, *([run.order_col] if run.order_col else [])]:
-            if name not in known:
-                raise HyperError(f"the DataFrame has no column {name!r}, only {', '.join(known)}")
+        check_frame(dataset, run.columns, run.order_col)
         model = self.model()
         self._copyValues(model)
-        model.native, model.report = fit(dataset, run)
+        with in_a_sentence("to fit"):
+            model.native, model.report = fit(dataset, run)
         return model
 
 

@@ -52,13 +52,10 @@ class Run:
 
 def fit(frame: DataFrame, run: Run) -> tuple[Learner, list[Round]]:
     """The model that the rows of a DataFrame make, and what each round showed."""
-    counts = {"num_workers": run.workers, "rounds": run.rounds, "passes": run.passes}
-    for name, value in counts.items():
-        check_whole(name, value, least=1)
+    _check(run)
     with _work_folder(frame.sparkSession, run.folder) as folder:
         placed = preparing.place(frame, run.columns, run.order_col, folder / "placed")
         columns = preparing.with_schema(frame, run.columns, placed)
-        _check_schema(columns)
         found = preparing.count(frame, columns, run.loss, placed, folder / "names")
         cuts = _cuts(run, placed.rows)
         preparing.cut(frame, columns, run.loss, placed, found, cuts, folder / "rows")
@@ -67,11 +64,27 @@ def fit(frame: DataFrame, run: Run) -> tuple[Learner, list[Round]]:
         return _Rounds(frame.sparkSession, run, cuts, folder, learner, found).all()
 
 
+def _check(run: Run) -> None:
+    """Settings out of their range are known before rows are sorted for hours."""
+    counts = {"num_workers": run.workers, "rounds": run.rounds, "passes": run.passes}
+    for name, value in counts.items():
+        check_whole(name, value, least=1)
+    if run.workers > 1:
+        check_whole("held_rows", run.held, least=2)
+    if run.order is not None:
+        check_whole("order", run.order, least=0, most=MAX_ORDER)
+    none = np.zeros(0, np.uint32)
+    empty = Separation(none, none.astype(np.uint64), 0, 0) if run.kind == "pqr" else None
+    settings: Any = run.settings
+    make(run.kind, run.loss, settings, empty)
+
+
 @contextmanager
 def _work_folder(session: SparkSession, given: str | None) -> Iterator[Folder]:
     """A folder of its own inside the shared one, removed at the end."""
     if given is not None:
-        folder = Folder(given) / f"pqrlearn-{uuid4().hex}"
+        folder = Folder.of(given) / f"pqrlearn-{uuid4().hex}"
+        folder.make()
         try:
             yield folder
         finally:
@@ -88,20 +101,13 @@ def _work_folder(session: SparkSession, given: str | None) -> Iterator[Folder]:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _check_schema(columns: Columns) -> None:
-    schema = columns.schema
-    if schema is not None and (schema.hash_bits is not None or schema.max_features is not None):
-        raise HyperError(
-            "hash_bits and max_features of a schema are not for Spark: names are counted exactly"
-        )
-
-
 def _cuts(run: Run, rows: int) -> Cuts:
     held = 0 if run.workers == 1 else run.held
-    if rows - held < run.workers * run.rounds or (run.workers > 1 and held < 2):
+    if rows - held < run.workers * run.rounds:
+        judging = f", num_workers={run.workers} and held_rows={held}" if held else ""
         raise HyperError(
-            f"{rows} rows are too few for {run.rounds} rounds of {run.workers} workers and "
-            f"{run.held} rows to judge merges by: give fewer rounds, num_workers or held_rows"
+            f"{rows} rows are too few for rounds={run.rounds}{judging}: each worker needs a row in "
+            f"each round{', beside those held' if held else ''}; give smaller numbers"
         )
     return Cuts(rows, run.workers, run.rounds, held)
 
@@ -113,7 +119,6 @@ def _start(run: Run, columns: Columns, found: preparing.Found, rows: int) -> Lea
         distinct = len(found.features)
         default = math.isqrt(max(distinct, 1) - 1) + 1 if distinct else 0
         order = default if run.order is None else run.order
-        check_whole("order", order, least=0, most=MAX_ORDER)
         first = np.lexsort((found.features, -found.counts.astype(np.int64)))[:order]
         high, counts = found.features[first], found.counts[first]
         separation = Separation(high, counts, rows, distinct, found.names, columns.schema)
@@ -122,6 +127,12 @@ def _start(run: Run, columns: Columns, found: preparing.Found, rows: int) -> Lea
     learner.use_names(found.names)
     learner.schema = columns.schema
     return learner
+
+
+def _slots(found: preparing.Found, order: int, rows: int) -> int:
+    """About how many slots a state will have: pairs are those of all ranks, or of all rows."""
+    mean = float(found.counts.sum()) / rows
+    return len(found.features) + order + min(order * (order + 1) // 2, int(rows * mean * mean))
 
 
 class _Rounds:
@@ -144,8 +155,9 @@ class _Rounds:
         settings = {n: v for n, v in self._state.settings.items() if n != "schema"}
         common = Common(self._state.kind, settings, arrays, None, order)  # names have no pickle
         features = int(found.features[-1]) + 1 if len(found.features) else 0
-        ranges = shards.Ranges.of(BLOCKS[common.kind], features, order, run.workers)
-        self._job = Job(folder / "rows", common, ranges, run.loss)
+        count = shards.how_many(_slots(found, order, cuts.rows), run.workers)
+        ranges = shards.Ranges.of(BLOCKS[common.kind], features, order, count)
+        self._job = Job(folder / "rows", cuts.ends, common, ranges)
 
     def all(self) -> tuple[Learner, list[Round]]:
         point, found = self._first(), []

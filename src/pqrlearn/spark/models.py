@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+import re
 from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 from pyspark.ml import Model
 from pyspark.ml.functions import array_to_vector
-from pyspark.ml.util import (
-    DefaultParamsReader,
-    DefaultParamsWriter,
-    MLReadable,
-    MLReader,
-    MLWritable,
-    MLWriter,
-)
+from pyspark.ml.util import MLReadable, MLReader, MLWritable, MLWriter
 from pyspark.sql import DataFrame, functions
 
+from pqrlearn.errors import RowError
 from pqrlearn.learners import Learner, from_bytes
 from pqrlearn.merging.rounds import Round
 from pqrlearn.rows import Batch
+from pqrlearn.spark.checks import check_columns, check_inputs
 from pqrlearn.spark.params import ClickParams, LossParams, PairParams, Shared
+from pqrlearn.spark.plan import quoted
 from pqrlearn.spark.reading import vector_parts
-
-_PIECE = 1 << 26  # bytes in a cell
-_FOUND = "pqr_found"
+from pqrlearn.spark.saving import ModelReader, ModelWriter
 
 
 @lru_cache(maxsize=2)
@@ -41,89 +34,62 @@ class NativeModel(Model, Shared, PairParams, MLReadable[Any], MLWritable):
     native: Learner
     report: list[Round]
 
-    def _predicted(self, dataset: DataFrame) -> DataFrame:
-        """The rows with a column of margins and predictions."""
-        data, vector = self.native.to_bytes(), self._columns().vector
-        columns = [vector] if vector is not None else list(self._columns().inputs)
+    def _predicted(self, dataset: DataFrame) -> tuple[DataFrame, str]:
+        """The rows with a column of margins and predictions, and its name."""
+        data, columns = self.native.to_bytes(), self._columns()
+        vector = columns.vector
+        inputs = [vector] if vector is not None else list(columns.inputs)
+        check_columns(dataset, inputs)
+        check_inputs(dataset, columns)
 
         def predict(rows: pa.Array) -> pa.Array:
             learner = _loaded(data)
-            if vector is not None:
-                made: Any = Batch._made(*vector_parts(rows.field(vector)), None, None)
-            else:
-                made = pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)])
-            margins = learner.margin_many(made)
+            try:
+                if vector is not None:
+                    parts = vector_parts(rows.field(vector), vector)
+                    margins = learner.margin_many(Batch._made(*parts, None, None))
+                else:
+                    batch = pa.RecordBatch.from_struct_array(rows)
+                    margins = learner.margin_many(pa.Table.from_batches([batch]))
+            except RowError as error:  # its number in a batch of Spark's says nothing
+                raise RowError(re.sub(r"^row \d+: ", "", error.message)) from None
             predictions = learner._linked(margins.copy())
             arrays = [pa.array(margins), pa.array(predictions)]
             return pa.StructArray.from_arrays(arrays, ["margin", "prediction"])
 
-        rows = functions.struct(*(functions.col(f"`{name}`").alias(name) for name in columns))
+        rows = functions.struct(*(functions.col(quoted(name)).alias(name) for name in inputs))
         task = functions.arrow_udf(predict, "margin double, prediction double")  # type: ignore[attr-defined]
-        return dataset.withColumn(_FOUND, task(rows))
+        found = "pqr_found"
+        while found in dataset.columns:
+            found += "_"
+        return dataset.withColumn(found, task(rows)), found
 
     def write(self) -> MLWriter:
-        return _Writer(self)
+        return ModelWriter(self)
 
     @classmethod
     def read(cls) -> MLReader[Any]:
-        return _Reader(cls)
+        return ModelReader(cls)
 
 
 class ClassifierModel(NativeModel, ClickParams):
     """Predicts clicks: a raw prediction, a probability and a prediction of 0 or 1."""
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        found = self._predicted(dataset)
-        margin, chance = functions.col(f"{_FOUND}.margin"), functions.col(f"{_FOUND}.prediction")
+        rows, found = self._predicted(dataset)
+        margin, chance = functions.col(f"{found}.margin"), functions.col(f"{found}.prediction")
         made = {
             self.getRawPredictionCol(): array_to_vector(functions.array(-margin, margin)),
             self.getProbabilityCol(): array_to_vector(functions.array(1 - chance, chance)),
             self.getPredictionCol(): (margin > 0).cast("double"),
         }
-        return found.withColumns({name: column for name, column in made.items() if name}).drop(
-            _FOUND
-        )
+        return rows.withColumns({name: made[name] for name in made if name}).drop(found)
 
 
 class RegressorModel(NativeModel, LossParams):
     """Predicts ratings or mean counts."""
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        found = self._predicted(dataset)
-        return found.withColumn(
-            self.getPredictionCol(), functions.col(f"{_FOUND}.prediction")
-        ).drop(_FOUND)
-
-
-class _Writer(MLWriter):
-    def __init__(self, model: NativeModel) -> None:
-        super().__init__()
-        self._model = model
-
-    def saveImpl(self, path: str) -> None:  # noqa: N802  (Spark's name)
-        report = json.dumps([asdict(each) for each in self._model.report])
-        extra = {"report": report}
-        DefaultParamsWriter.saveMetadata(self._model, path, self.sparkSession, extra)
-        data = self._model.native.to_bytes()
-        rows = [
-            (number, bytearray(data[start : start + _PIECE]))
-            for number, start in enumerate(range(0, len(data), _PIECE))
-        ]
-        frame = self.sparkSession.createDataFrame(rows, "number int, data binary")
-        frame.coalesce(1).write.parquet(f"{path}/native")
-
-
-class _Reader(MLReader[Any]):
-    def __init__(self, cls: type[NativeModel]) -> None:
-        super().__init__()
-        self._cls = cls
-
-    def load(self, path: str) -> NativeModel:
-        metadata = DefaultParamsReader.loadMetadata(path, self.sparkSession)
-        model = self._cls()
-        model._resetUid(metadata["uid"])
-        DefaultParamsReader.getAndSetParams(model, metadata)
-        rows = self.sparkSession.read.parquet(f"{path}/native").orderBy("number").collect()
-        model.native = from_bytes(b"".join(bytes(row["data"]) for row in rows))
-        model.report = [Round(**each) for each in json.loads(metadata["report"])]
-        return model
+        rows, found = self._predicted(dataset)
+        prediction = functions.col(f"{found}.prediction")
+        return rows.withColumn(self.getPredictionCol(), prediction).drop(found)

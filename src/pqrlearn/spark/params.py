@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from difflib import get_close_matches
 from typing import Any
 
 from pyspark.ml.param import Param, Params, TypeConverters
@@ -16,6 +17,7 @@ from pyspark.ml.param.shared import (
     HasWeightCol,
 )
 
+from pqrlearn.errors import HyperError
 from pqrlearn.schema import Schema
 from pqrlearn.spark.plan import Columns
 
@@ -36,6 +38,16 @@ def _own(name: str, doc: str, converter: Any) -> Any:
     return Param(Params._dummy(), name, doc, typeConverter=converter)
 
 
+def _schema(given: Any) -> Schema:
+    """A Schema, its JSON as a value or as text, or the path of its TOML."""
+    if isinstance(given, str) and given.lstrip().startswith("{"):
+        try:
+            given = json.loads(given)
+        except ValueError as error:
+            raise HyperError(f"the schema is no JSON: {error}") from None
+    return Schema.of(given)
+
+
 class Shared(HasFeaturesCol, HasInputCols, HasLabelCol, HasWeightCol, HasPredictionCol):
     """What estimators and their models share."""
 
@@ -54,11 +66,21 @@ class Shared(HasFeaturesCol, HasInputCols, HasLabelCol, HasWeightCol, HasPredict
 
     def _set_given(self, given: dict[str, Any]) -> None:
         """Sets the arguments that are not None, under Spark's names."""
+        self._check_names(given)
         arguments = {name: value for name, value in given.items() if value is not None}
         schema = arguments.get("schema")
-        if schema is not None and not isinstance(schema, str):
-            arguments["schema"] = json.dumps(Schema.of(schema).to_json(), sort_keys=True)
+        if schema is not None:
+            arguments["schema"] = json.dumps(_schema(schema).to_json(), sort_keys=True)
         self._set(**{SPARK_NAMES.get(name, name): value for name, value in arguments.items()})
+
+    def _check_names(self, given: dict[str, Any]) -> None:
+        ours = {name: short for short, name in SPARK_NAMES.items()}
+        known = [ours.get(param.name, param.name) for param in self.params]
+        for name in given:
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                way = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
+                raise TypeError(f"{type(self).__name__} has no argument {name!r}: {way}")
 
     def _given(self, name: str) -> Any:
         """The value of a parameter, or None."""

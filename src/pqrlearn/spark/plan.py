@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from pqrlearn.merging.rounds import cuts
 from pqrlearn.merging.states import Common
 from pqrlearn.schema import Schema
 from pqrlearn.spark.folder import Folder
 from pqrlearn.spark.shards import Ranges
+
+ORDER, PART, LOCAL = "pqr_order", "pqr_part", "pqr_local"
+"""Columns of rows in order: what they are ordered by, their partition, their number within it."""
+
+
+def quoted(name: str) -> str:
+    """The name of a column as Spark reads it, whatever is in it.
+
+    >>> quoted("device.os")
+    '`device.os`'
+    """
+    return f"`{name.replace('`', '``')}`"
 
 
 @dataclass(frozen=True)
@@ -26,6 +37,11 @@ class Columns:
     def all(self) -> list[str]:
         features = [self.vector] if self.vector is not None else [*self.inputs]
         return [*features, self.label, *([] if self.weight is None else [self.weight])]
+
+    @property
+    def stored(self) -> list[str]:
+        """What they are called in our tables: mapInArrow takes `a.b` for a field of a struct."""
+        return [f"column_{number}" for number in range(len(self.all))]
 
 
 @dataclass(frozen=True)
@@ -75,6 +91,7 @@ class Job:
     """All that stays the same over the rounds."""
 
     rows: Folder
+    ends: list[int]
+    """Where the pieces of rows end."""
     common: Common
     ranges: Ranges
-    loss: Any

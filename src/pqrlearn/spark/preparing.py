@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,13 +15,14 @@ from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType, UserDefinedType
 
 from pqrlearn.errors import DataError, HyperError
-from pqrlearn.guess import Choices, guess
+from pqrlearn.guess import SAMPLE_ROWS, Choices, guess
 from pqrlearn.names import Names
 from pqrlearn.spark import reading
 from pqrlearn.spark.folder import Folder
-from pqrlearn.spark.plan import Columns, Cuts
+from pqrlearn.spark.plan import LOCAL, ORDER, PART, Columns, Cuts, quoted
 
-_SAMPLE = 10_000  # rows that tell what columns are
+_LOG = logging.getLogger("pqrlearn.spark")
+_SHUFFLE = re.compile(r"^[\W\d]*(Exchange|CollectLimit|TakeOrderedAndProject)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -44,41 +47,54 @@ class Found:
 def place(frame: DataFrame, columns: Columns, order_col: str | None, folder: Folder) -> Placed:
     """Sorts the rows and numbers them: by a column, or by the names of their files."""
     keys = _keys(frame, order_col)
-    wanted = [functions.col(f"`{name}`") for name in columns.all]
-    shown = [functions.col(f"`{order_col}`").alias(reading.ORDER)] if order_col else []
+    pairs = zip(columns.all, columns.stored, strict=True)
+    wanted = [functions.col(quoted(name)).alias(stored) for name, stored in pairs]
+    shown = [functions.col(quoted(order_col)).alias(ORDER)] if order_col else []
     names = [f"pqr_key_{number}" for number in range(len(keys))]
     keyed = [key.alias(name) for key, name in zip(keys, names, strict=True)]
     ordered = frame.select(*wanted, *shown, *keyed).orderBy(*names).drop(*names)
     fields = [
         StructField(each.name, _plain(each.dataType), each.nullable)
         for each in ordered.schema.fields
-        if each.name != reading.ORDER
+        if each.name != ORDER
     ]
-    placing = [StructField(reading.PART, IntegerType()), StructField(reading.LOCAL, LongType())]
-    task = partial(reading.placed, ordered_by=order_col)
-    folder.write(ordered.mapInArrow(task, StructType([*fields, *placing])))
-    counted = _read(frame, folder).groupBy(reading.PART).count().collect()
-    sizes = {row[reading.PART]: row["count"] for row in counted}
+    placing = [StructField(PART, IntegerType()), StructField(LOCAL, LongType())]
+    shared = folder / "shared"
+    shared.make()
+    table = folder / "rows"
+    task = partial(reading.placed, ordered_by=order_col, shared=shared)
+    table.write(ordered.mapInArrow(task, StructType([*fields, *placing])))
+    counted = _read(frame, table).groupBy(PART).count().collect()
+    sizes = {row[PART]: row["count"] for row in counted}
     offsets, start = {}, 0
     for part in sorted(sizes):
         offsets[part] = start
         start += sizes[part]
     if not start:
         raise DataError("the DataFrame has no rows to learn from")
-    return Placed(folder, offsets, start)
+    return Placed(table, offsets, start)
 
 
 def _keys(frame: DataFrame, order_col: str | None) -> list[Any]:
     if order_col is not None:
-        return [functions.col(f"`{order_col}`")]
+        return [functions.col(quoted(order_col))]
     keys = [functions.col("_metadata.file_path"), functions.col("_metadata.file_block_start")]
+    shown = logging.getLogger("DataFrameQueryContextLogger")
+    before, shown.disabled = shown.disabled, True  # Spark would print a page about a question
     try:
-        frame.select(*keys).schema  # noqa: B018  (asks whether the rows come from files)
+        plan = frame.select(*keys)._jdf.queryExecution().executedPlan().toString()
     except AnalysisException:
         raise HyperError(
             "the rows come from no files whose names would tell their order: give order_col, "
             "a column whose values differ"
         ) from None
+    finally:
+        shown.disabled = before
+    if _SHUFFLE.search(plan):
+        raise HyperError(
+            "the rows of the files have lost their places (by orderBy, repartition, limit or the "
+            "like): give order_col, a column whose values differ"
+        )
     return [*keys, functions.monotonically_increasing_id()]
 
 
@@ -94,9 +110,19 @@ def with_schema(frame: DataFrame, columns: Columns, placed: Placed) -> Columns:
     """Columns whose schema is guessed from the first rows, unless it is known."""
     if columns.vector is not None or columns.schema is not None:
         return columns
-    first = _read(frame, placed.table).orderBy(reading.PART, reading.LOCAL).limit(_SAMPLE)
+    first = _read(frame, placed.table).orderBy(PART, LOCAL).limit(SAMPLE_ROWS)
     choices = Choices(label=columns.label, weight=columns.weight)
-    return replace(columns, schema=guess(first.select(*columns.all).toArrow(), choices))
+    try:
+        sample = first.select(*columns.stored).toArrow().rename_columns(columns.all)
+        schema = guess(sample, choices)
+    except HyperError as error:
+        if error.case[:1] != ("text label",):
+            raise
+        raise HyperError(f"{error} in a schema, or make numbers of it, by StringIndexer") from None
+    for name in columns.inputs:
+        if schema[name].kind == "ignored":
+            _LOG.warning("column %r is ignored: %s", name, schema.notes[name])
+    return replace(columns, schema=schema)
 
 
 def count(frame: DataFrame, columns: Columns, loss: str, placed: Placed, folder: Folder) -> Found:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -16,17 +18,24 @@ from pqrlearn.names import Names
 from pqrlearn.rows import Batch, NewNames
 from pqrlearn.separation import add_names
 from pqrlearn.spark.folder import Folder
-from pqrlearn.spark.plan import Columns
+from pqrlearn.spark.plan import LOCAL, ORDER, PART, Columns
 
 Batches = Iterable[Any]
-ORDER, PART, LOCAL = "pqr_order", "pqr_part", "pqr_local"
 NUMBERED = "piece int, at long, label double, weight float, indices array<int>, values array<float>"
 
 
-def placed(batches: Batches, *, ordered_by: str | None) -> Iterator[Any]:
-    """Sorted rows with the number of their partition and their number within it."""
+def placed(batches: Batches, *, ordered_by: str | None, shared: Folder) -> Iterator[Any]:
+    """Sorted rows with the number of their partition and their number within it.
+
+    `shared` was made by the driver: where it is missing, rows would be written that nobody finds.
+    """
     from pyspark import TaskContext
 
+    if not shared.exists():
+        raise HyperError(
+            f"work_folder is not the same folder on all nodes: {shared.path} was made on the "
+            "driver, and is missing on an executor; give one that all share"
+        )
     context = TaskContext.get()
     part, local, last = 0 if context is None else context.partitionId(), 0, None
     for batch in batches:
@@ -45,8 +54,8 @@ def placed(batches: Batches, *, ordered_by: str | None) -> Iterator[Any]:
 def _check_order(keys: Any, last: Any, name: str) -> None:
     import pyarrow.compute as pc
 
-    if keys.null_count:
-        raise HyperError(f"order_col={name!r} has rows without a value: fill them first")
+    if pc.any(pc.is_null(keys, nan_is_null=True)).as_py():
+        raise HyperError(f"order_col={name!r} has rows without a value, or NaN: fill them first")
     twice = pc.any(pc.equal(keys.slice(1), keys.slice(0, len(keys) - 1))).as_py()
     if twice or (last is not None and last == keys[0]):
         raise HyperError(
@@ -64,7 +73,8 @@ def named_counts(
     counts = first = np.zeros(0, np.int64)
     for batch in batches:
         at = _numbers(batch, offsets)
-        rows = encoder.batch(batch, names)
+        with _numbered_among_all(at):
+            rows = encoder.batch(_named(batch, columns), names)
         grown = len(names) - len(counts)
         counts = np.concatenate([counts, np.zeros(grown, np.int64)])
         first = np.concatenate([first, np.zeros(grown, np.int64)])
@@ -83,7 +93,8 @@ def numbered_counts(
     """For each feature of a vector column in how many rows it is."""
     keys = counts = np.zeros(0, np.int64)
     for batch in batches:
-        rows = vector_rows(batch, columns, loss)
+        with _numbered_among_all(_numbers(batch, offsets)):
+            rows = vector_rows(_named(batch, columns), columns, loss)
         joined = np.concatenate([keys, rows.indices])
         weights = np.concatenate([counts, np.ones(len(rows.indices), np.int64)])
         keys, place = np.unique(joined, return_inverse=True)
@@ -106,7 +117,8 @@ def encoded(
     encoder = columns.schema and Encoder(columns.schema, loss_named(loss), labelled=True)
     for batch in batches:
         at = _numbers(batch, offsets)
-        rows = encoder.batch(batch, known) if encoder else vector_rows(batch, columns, loss)
+        given = _named(batch, columns)
+        rows = encoder.batch(given, known) if encoder else vector_rows(given, columns, loss)
         pieces = (np.searchsorted(ends, at, side="right") - 1).astype(np.int32)
         lists = [
             pa.ListArray.from_arrays(rows.indptr.astype(np.int32), pa.array(values))
@@ -115,6 +127,33 @@ def encoded(
         arrays = [pa.array(each) for each in (pieces, at, rows.labels, rows.weights)]
         fields = ["piece", "at", "label", "weight", "indices", "values"]
         yield pa.RecordBatch.from_arrays([*arrays, *lists], fields)
+
+
+def _named(batch: Any, columns: Columns) -> Any:
+    """The columns of a DataFrame, under the names that they have there."""
+    return batch.select(columns.stored).rename_columns(columns.all)
+
+
+@contextmanager
+def _numbered_among_all(at: Any) -> Iterator[None]:
+    """A bad row is known by its number in the order of learning, not by that in its batch."""
+    try:
+        yield
+    except RowError as error:
+        raise RowError(in_order(error.message, lambda row: at[row])) from None
+
+
+def in_order(message: str, number: Callable[[int], int]) -> str:
+    """The message of a bad row of a batch, with its number among all rows.
+
+    >>> in_order("row 5: label 'click': it is missing", lambda row: 300 + row)
+    "row 305 in the order of learning: label 'click': it is missing"
+    """
+    found = re.match(r"row (\d+): ", message)
+    if found is None:
+        return message
+    row = number(int(found[1]))
+    return f"row {row} in the order of learning: {message[found.end() :]}"
 
 
 def _numbers(batch: Any, offsets: dict[int, int]) -> Any:
@@ -136,24 +175,26 @@ def read_names(table: Folder) -> Names:
 
 def vector_rows(batch: Any, columns: Columns, loss: str) -> Batch:
     """The rows of a vector column, sparse or dense, with labels and weights."""
-    vectors = batch.column(columns.vector)
-    if vectors.null_count:
-        raise RowError(f"column {columns.vector!r} has rows without a vector")
-    indptr, indices, values = vector_parts(vectors)
+    indptr, indices, values = vector_parts(batch.column(columns.vector), columns.vector)
     kind = loss_named(loss)
     labels = batch.column(columns.label).cast(pa.float64()).to_numpy(zero_copy_only=False)
     bad = np.flatnonzero(~kind.check_label(labels))
     if len(bad):
-        raise RowError(f"column {columns.label!r}: label {labels[bad[0]]:g} {kind.wants}")
+        row = bad[0]
+        why = "it is missing" if np.isnan(labels[row]) else f"{labels[row]:g} {kind.wants}"
+        raise RowError(f"row {row}: label {columns.label!r}: {why}")
     weights = None
     if columns.weight is not None:
         weights = batch.column(columns.weight).cast(pa.float32()).to_numpy(zero_copy_only=False)
     return Batch._made(indptr, indices, values, kind.kept(labels), weights)
 
 
-def vector_parts(vectors: Any) -> tuple[Any, Any, Any]:
+def vector_parts(vectors: Any, column: str | None) -> tuple[Any, Any, Any]:
     """Indices and values of Spark's vectors: structs of type, size, indices and values."""
     vectors = vectors.combine_chunks() if isinstance(vectors, pa.ChunkedArray) else vectors
+    if vectors.null_count:
+        row = vectors.is_null().index(True).as_py()
+        raise RowError(f"row {row}: column {column!r}: there is no vector")
     dense = vectors.field("type").to_numpy(zero_copy_only=False) == 1
     values = vectors.field("values")
     lengths = np.diff(values.offsets.to_numpy())

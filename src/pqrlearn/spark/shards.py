@@ -17,6 +17,21 @@ from pqrlearn.merging.rule import Slots
 
 Blocks = dict[str, Slots]
 _KIND = "shard"
+_SLOT = 16  # bytes of a slot and its key
+_MOST = 1 << 26  # bytes of a shard, which is one cell of a table
+_MOST_SENT = 1 << 29  # bytes of a shard from all workers, which are one group in a task
+
+
+def how_many(slots: int, workers: int) -> int:
+    """Shards of a state: as many as workers, and more where one would be too large.
+
+    Neither a cell nor a batch of Arrow in Spark may have 2 GB.
+
+    >>> how_many(1_000, workers=4), how_many(33_000_000, workers=1), how_many(10**8, workers=4)
+    (4, 8, 24)
+    """
+    state = _SLOT * slots
+    return max(workers, -(-state // _MOST), -(-workers * state // _MOST_SENT))
 
 
 @dataclass(frozen=True)

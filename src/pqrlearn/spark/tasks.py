@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pqrlearn.errors import RowError
 from pqrlearn.learners import LEARNERS, Learner, State
 from pqrlearn.merging.models import CHOICES, loss_on
 from pqrlearn.merging.rounds import progressive
@@ -22,7 +23,7 @@ from pqrlearn.names import Names
 from pqrlearn.rows import Batch
 from pqrlearn.spark import shards
 from pqrlearn.spark.plan import Job, Point
-from pqrlearn.spark.reading import first_rows, piece_rows
+from pqrlearn.spark.reading import first_rows, in_order, piece_rows
 
 SUMMARY = -1
 """The shard of a row that says what a worker did, and has no slots."""
@@ -74,9 +75,10 @@ def _learned(job: Job, point: Point, worker: int, piece: int, judging: Any) -> I
     before, read = state_at(job, point)
     learner = learner_of(job, before, point)
     loss = weight = 0.0
+    start = job.ends[piece]
     for rows in piece_rows(job.rows, piece):
-        more, by = progressive(learner, rows)
-        loss, weight = loss + more, weight + by
+        more, by = _progressive(learner, rows, start)
+        loss, weight, start = loss + more, weight + by, start + len(rows)
     halves = (np.nan, np.nan) if judging is None else halves_on(learner, job, judging)
     after = blocks_of(learner.state())
     moved = {name: slots.since(before[name]) for name, slots in after.items()}
@@ -90,6 +92,13 @@ def _learned(job: Job, point: Point, worker: int, piece: int, judging: Any) -> I
     rows_learned = learner.rows - point.rows
     about = (rows_learned, learner.next_feature, loss, weight, grown, *halves, read + sent, seconds)
     yield _row(LEARNED, worker, SUMMARY, b"", *about)
+
+
+def _progressive(learner: Learner, rows: Batch, start: int) -> tuple[float, float]:
+    try:
+        return progressive(learner, rows)
+    except RowError as error:
+        raise RowError(in_order(error.message, lambda row: start + row)) from None
 
 
 _TYPES = {
