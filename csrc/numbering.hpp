@@ -14,7 +14,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -83,7 +82,9 @@ struct Limits {
 class Numbering {
  public:
   std::vector<std::uint32_t> new_indices;  // of names that `fresh` did not have, in order
-  std::vector<std::size_t> new_rows;       // where each is first met
+  std::vector<std::int64_t> new_rows;      // where each is first met
+  std::vector<std::int64_t> new_ends{0};   // of the names, in `new_bytes`
+  std::vector<std::uint8_t> new_bytes;
   std::uint64_t replaced = 0;              // cells that share the name `prefix*`
 
   Numbering(std::vector<Coded> columns, std::size_t rows)
@@ -124,7 +125,7 @@ class Numbering {
         find(at, known, fresh, unknown);
       }
     }
-    std::sort(unknown.begin(), unknown.end());
+    sort_by_row(unknown);
     const std::size_t kept = &known == &fresh ? 0 : known.size();
     for (std::size_t n = 0; n < unknown.size(); ++n) {
       if (n + together < unknown.size()) {
@@ -136,8 +137,9 @@ class Numbering {
     count_replaced();
   }
 
-  // Appends the rows, without labels. Returns how many are good: all, or those before one in which
-  // the sum of a repeated feature is not finite.
+  // Replaces what is in `out` by the rows, without labels; without values if all of them are 1.
+  // Returns how many are good: all, or those before one in which the sum of a repeated feature is
+  // not finite.
   std::size_t fill(RowBuffer& out) const {
     std::size_t features = 0;
     bool single = columns_.size() <= few_keys, ones = true;
@@ -146,8 +148,9 @@ class Numbering {
       single = single && !column.first;
       ones = ones && !column.values;
     }
-    out.reserve(rows_, features);
     if (single && (ones ? fill_tiles<true>(out) : fill_tiles<false>(out))) return rows_;
+    out.clear();
+    out.reserve(rows_, features);
     for (std::size_t row = 0; row < rows_; ++row) {
       for (const Coded& column : columns_) push(column, row, out);
       if (!out.end_row(0.0, 1.0f, 0)) return row;
@@ -163,10 +166,7 @@ class Numbering {
     std::size_t code, first;
   };
   struct New {
-    std::size_t row, column, cell, code;
-    bool operator<(const New& other) const {
-      return std::tie(row, column, cell) < std::tie(other.row, other.column, other.cell);
-    }
+    std::size_t row, column, code;
   };
 
   std::vector<Coded> columns_;
@@ -221,10 +221,21 @@ class Numbering {
         if (index) {
           column.lookup->found[code + 1] = *index;
         } else {
-          unknown.push_back({row_of(column, cell), at, cell, code});
+          unknown.push_back({row_of(column, cell), at, code});
         }
       }
     }
+  }
+
+  // By counting: texts come column by column, each in order of cells, and stay so within a row.
+  void sort_by_row(std::vector<New>& texts) const {
+    if (texts.empty()) return;
+    std::vector<std::size_t> next(rows_ + 1);
+    for (const New& text : texts) ++next[text.row + 1];
+    for (std::size_t row = 1; row < rows_; ++row) next[row] += next[row - 1];
+    std::vector<New> sorted(texts.size());
+    for (const New& text : texts) sorted[next[text.row]++] = text;
+    texts.swap(sorted);
   }
 
   // Two columns may have the same name.
@@ -232,24 +243,27 @@ class Numbering {
            std::uint64_t most) {
     const Coded& column = columns_[text.column];
     std::string_view name = name_of(column, text.code);
-    const std::uint32_t* index = fresh.find(name);
-    if (!index && kept + fresh.size() >= most && !column.text(text.code).empty()) {
+    std::int64_t& found = column.lookup->found[text.code + 1];
+    if (kept + fresh.size() >= most && !column.text(text.code).empty() && !fresh.find(name)) {
       shared_.push_back(text);
       name = shared_name(column);
-      index = known.find(name);
-      if (!index) index = fresh.find(name);
-    }
-    std::int64_t& found = column.lookup->found[text.code + 1];
-    if (index) {
-      found = *index;
-      return;
+      if (const std::uint32_t* index = known.find(name)) {
+        found = *index;
+        return;
+      }
     }
     const std::uint64_t next = fresh.next_feature();
-    if (next > 0xFFFFFFFFull) throw std::length_error("no index below 2^32 is left for a new name");
-    found = static_cast<std::int64_t>(next);
-    fresh.add(static_cast<std::uint32_t>(next), name);
-    new_indices.push_back(static_cast<std::uint32_t>(next));
-    new_rows.push_back(text.row);
+    if (next <= 0xFFFFFFFFull && fresh.add(static_cast<std::uint32_t>(next), name)) {
+      found = static_cast<std::int64_t>(next);
+      new_indices.push_back(static_cast<std::uint32_t>(next));
+      new_rows.push_back(static_cast<std::int64_t>(text.row));
+      new_bytes.insert(new_bytes.end(), name.begin(), name.end());
+      new_ends.push_back(static_cast<std::int64_t>(new_bytes.size()));
+      return;
+    }
+    const std::uint32_t* const index = fresh.find(name);
+    if (!index) throw std::length_error("no index below 2^32 is left for a new name");
+    found = *index;
   }
 
   // Of the name in text_: the column's, or what stands before the value in `namespace=value`.
@@ -308,6 +322,8 @@ class Numbering {
   // has a feature twice.
   template <bool ones>
   bool fill_tiles(RowBuffer& out) const {
+    out.indptr.assign(1, 0);
+    out.indptr.reserve(rows_ + 1);
     out.indices.resize(rows_ * columns_.size());
     if (!ones) out.values.resize(out.indices.size());
     const auto tile = std::make_unique<Tile<ones>>();
@@ -337,12 +353,9 @@ class Numbering {
           }
           return done;
         });
-    if (size == repeated) {
-      out.clear();
-      return false;
-    }
+    if (size == repeated) return false;
     out.indices.resize(size);
-    out.values.resize(size, 1.0f);
+    if (!ones) out.values.resize(size);
     return true;
   }
 
