@@ -16,6 +16,7 @@ import numpy as np
 from pqrlearn.arrow import flattened
 from pqrlearn.errors import DataError
 from pqrlearn.frames import BATCH_ROWS
+from pqrlearn.readers.pages import coded_columns
 from pqrlearn.readers.prefetch import prefetch
 from pqrlearn.readers.source import Source, is_file
 from pqrlearn.readers.tables import Piece, TableReader
@@ -87,7 +88,7 @@ class ParquetReader(_ArrowReader):
             texts = [field.name for field in fields if is_text(field.type)]
             with pq.ParquetFile(self.path, read_dictionary=texts) as file:
                 yield file
-        except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
+        except (pa.ArrowException, OSError, MemoryError, ValueError) as error:
             raise DataError(
                 f"{self.name}: cannot be read as Parquet: {_first_line(error)}"
             ) from None
@@ -119,12 +120,21 @@ class ParquetReader(_ArrowReader):
                 before += rows
 
     def _group(self, file: Any, group: int, begin: int, end: int) -> Iterator[tuple[Any, int]]:
+        import pyarrow as pa
+
         columns = self._top(file.schema_arrow.names)
+        with open(self.path, "rb") as source:
+            coded = coded_columns(file, group, columns[1:], source)
+        rest = [name for name in columns if name not in coded]  # among them the first
         at = 0
-        size = min(GROUP_ROWS, end)
-        options = {"batch_size": size, "row_groups": [group], "columns": columns}
+        size = min(BATCH_ROWS if coded else GROUP_ROWS, end)
+        options = {"batch_size": size, "row_groups": [group], "columns": rest}
         for batch in file.iter_batches(**options):
             batch.validate(full=True)  # damaged pages give codes without texts, and foreign bytes
+            if coded:
+                cells = {name: column.read(batch.num_rows) for name, column in coded.items()}
+                found = dict(zip(batch.schema.names, batch.columns, strict=True)) | cells
+                batch = pa.record_batch({name: found[name] for name in columns})
             first, last = max(begin, at), min(end, at + batch.num_rows)
             if first < last:
                 yield batch.slice(first - at, last - first), first
