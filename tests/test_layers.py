@@ -32,6 +32,7 @@ ALLOWED = {
     "names": {"lanes", "prefetch", "seed", "table"},
     "coding": {"prefetch", "seed"},
     "numbering": {"digest", "lanes", "names", "row"},
+    "parquet": set(),
     "parse": {"loss", "row", "number", "ones", "parse"},
     "score": {"loss"},
     "separation": {"prefetch", "row", "table"},
@@ -101,6 +102,7 @@ BIND = {
         "../optim",
     },
     "numbering": {"arrays", "dicts", "../coding", "../names", "../numbering", "../row"},
+    "parquet": {"arrays", "../parquet"},
     "vw": {"arrays", "../vw"},
     "reader": {"arrays", "dicts", "rows", "../names", "../row"},
     "module": {
@@ -113,6 +115,7 @@ BIND = {
         "model",
         "named",
         "numbering",
+        "parquet",
         "reader",
         "rows",
         "scores",

@@ -156,8 +156,8 @@ struct HeldColumn {
   }
 };
 
-// The indices of many rows take megabytes, and fresh memory costs about as much as filling it: arrays
-// that Python has let go are used again. The GIL guards them.
+// The indices of many rows take megabytes, and fresh memory costs about as much as filling it:
+// arrays that Python has let go are used again. The GIL guards them.
 class Spare {
  public:
   static Spare& kept() {
@@ -227,12 +227,11 @@ inline nb::tuple number_rows(const nb::list& columns, std::size_t rows, const Na
   if (good < rows) refuse(in_row(good, "the sum of a repeated feature is not finite"));
   const std::size_t size = out.indices.size();
   const bool has_values = out.values.size() == size;
-  return nb::make_tuple(
-      give(std::move(out.indptr)), Spare::kept().give(std::move(out.indices)),
-      has_values ? nb::cast(give(std::move(out.values))) : nb::cast(ones(size)),
-      give(std::move(numbering.new_indices)), give(std::move(numbering.new_ends)),
-      give(std::move(numbering.new_bytes)), give(std::move(numbering.new_rows)),
-      numbering.replaced);
+  return nb::make_tuple(give(std::move(out.indptr)), Spare::kept().give(std::move(out.indices)),
+                        has_values ? nb::cast(give(std::move(out.values))) : nb::cast(ones(size)),
+                        give(std::move(numbering.new_indices)), give(std::move(numbering.new_ends)),
+                        give(std::move(numbering.new_bytes)), give(std::move(numbering.new_rows)),
+                        numbering.replaced);
 }
 
 // Adds names to a dictionary that may have some of them with the same index. Returns how many were

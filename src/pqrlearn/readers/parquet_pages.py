@@ -6,6 +6,7 @@ copies the dictionary for each batch.
 
 from __future__ import annotations
 
+from sys import byteorder
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -27,12 +28,13 @@ def coded_columns(
     `file` is a ParquetFile, and `source` the same file.
     """
     fields, leaves = file.schema_arrow, file.schema
-    if len(fields) != len(leaves) or len(set(fields.names)) < len(fields):  # some are nested
+    nested = len(fields) != len(leaves)
+    if nested or len(set(fields.names)) < len(fields) or byteorder != "little":
         return {}
     about, found = file.metadata.row_group(group), dict[str, CodedColumn]()
     for at, field in enumerate(fields):
         nullable = leaves.column(at).max_definition_level == 1
-        if field.name in wanted and _may_be_coded(field.type, leaves.column(at), about.column(at)):
+        if field.name in wanted and _may_be_coded(field, leaves.column(at), about.column(at)):
             try:
                 found[field.name] = CodedColumn(about.column(at), nullable, source)
             except ValueError:  # another encoding, or damaged: pyarrow will know
@@ -40,17 +42,20 @@ def coded_columns(
     return found
 
 
-def _may_be_coded(kind: Any, leaf: Any, about: Any) -> bool:
+def _may_be_coded(field: Any, leaf: Any, about: Any) -> bool:
     import pyarrow as pa
 
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    flat = leaf.max_repetition_level == 0 and leaf.max_definition_level <= 1
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    flat = leaf.path == field.name and leaf.max_repetition_level == 0
     known = about.compression in _CODECS and about.has_dictionary_page and not about.file_path
-    return flat and known and pa.types.is_string(kind)
+    return bool(flat and known and pa.types.is_string(kind))
 
 
 class CodedColumn:
-    """The cells of one column, in order; ValueError if they are not all codes."""
+    """The cells of one column, in order, with so many different `texts`.
+
+    ValueError if they are not all codes.
+    """
 
     def __init__(self, about: Any, nullable: bool, source: BinaryIO) -> None:
         import pyarrow as pa
@@ -58,18 +63,17 @@ class CodedColumn:
         codec = _CODECS[about.compression]
         self._codec = None if codec is None else pa.Codec(codec)
         self._chunk = _bytes_of(about, source)
-        (kind, encoding, _, texts, *place), *pages = _core.page_headers(
-            self._chunk, about.num_values
-        )
+        first, *pages = _core.page_headers(self._chunk, about.num_values)
+        kind, encoding, _, self.texts, *place = first
         good = kind == _DICTIONARY and encoding in (_PLAIN, _OLD_CODES)
         for kind, encoding, levels, *_ in pages:
             good = good and kind == _DATA and encoding in (_OLD_CODES, _CODES) and levels == _RLE
         if not good:
             raise ValueError("other pages than a dictionary and codes")
-        ends, data = _core.page_texts(self._page(*place), texts)
+        ends, data = _core.page_texts(self._page(*place), self.texts)
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
-        self._texts = pa.Array.from_buffers(pa.string(), texts, buffers)
-        self._texts.validate(full=True)
+        self._dictionary = pa.Array.from_buffers(pa.string(), self.texts, buffers)
+        self._dictionary.validate(full=True)
         self._pages, self._nullable = pages[::-1], nullable
         self._codes = _core.PageCodes()
 
@@ -90,14 +94,14 @@ class CodedColumn:
                 if not self._pages:
                     raise ValueError("a column has fewer cells than rows")
                 _, _, _, values, *place = self._pages.pop()
-                self._codes.open(self._page(*place), values, self._nullable, len(self._texts))
+                self._codes.open(self._page(*place), values, self._nullable, self.texts)
             done = self._codes.read(codes, done)
         missing = codes < 0 if self._nullable else None
         if missing is not None and missing.any():
             indices = pa.array(codes, mask=missing)
         else:
             indices = pa.Array.from_buffers(pa.int32(), rows, [None, buffer])
-        return pa.DictionaryArray.from_arrays(indices, self._texts, safe=False)
+        return pa.DictionaryArray.from_arrays(indices, self._dictionary, safe=False)
 
 
 def _bytes_of(about: Any, source: BinaryIO) -> npt.NDArray[np.uint8]:
