@@ -317,11 +317,13 @@ class Numbering {
     void take(const Coded& column, std::size_t at, std::size_t row, std::size_t count) {
       const std::int32_t* const codes = column.codes + row;
       const std::int64_t* const found = column.lookup->found.data() + 1;
+      std::int64_t all = 0;  // negative if one is
       for (std::size_t r = 0; r < count; ++r) {
         const std::int64_t index = found[codes[r]];
         keys[at * rows + r] = static_cast<std::uint32_t>(index);
-        sizes[r] += index >= 0;
+        all |= index;
       }
+      for (std::size_t r = 0; r < count; ++r) sizes[r] += all >= 0 || found[codes[r]] >= 0;
     }
     template <std::size_t width>
     PQR_ALWAYS_INLINE void sort(std::size_t one, std::size_t other) {
@@ -335,10 +337,12 @@ class Numbering {
     }
     // False when a feature comes twice.
     bool put(std::size_t r, std::uint32_t* out) const {
-      std::uint32_t twice = 0;
-      for (std::size_t c = 0; c < sizes[r]; ++c) {
-        out[c] = keys[c * rows + r];
-        twice |= std::uint32_t{c > 0 && out[c] == keys[(c - 1) * rows + r]};
+      const std::size_t size = sizes[r];
+      std::uint32_t twice = 0, before = ~keys[r];
+      for (std::size_t c = 0; c < size; ++c) {
+        const std::uint32_t key = keys[c * rows + r];
+        twice |= std::uint32_t{key == before};
+        out[c] = before = key;
       }
       return twice == 0;
     }

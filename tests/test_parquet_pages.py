@@ -6,6 +6,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -110,6 +112,21 @@ def test_columns_of_categories_are_read_by_page(tmp_path: Path) -> None:
     cells = pa.array(["x", None, "y", "x"]).dictionary_encode()
     pq.write_table(pa.table({"label": [1, 0, 1, 0], "c": cells}), path)
     assert read(path, 3) == ["x", None, "y", "x"]
+
+
+@pytest.mark.parametrize("writer", ["duckdb", "pandas", "polars", "polars categories"])
+def test_what_others_write_is_read_by_page(tmp_path: Path, writer: str) -> None:
+    path, draw = tmp_path / "t.parquet", random.Random(4)
+    cells = [None if draw.random() < 0.1 else f"v{draw.randrange(300)}" for _ in range(5000)]
+    table = pa.table({"label": [1] * 5000, "c": cells})
+    if writer == "duckdb":
+        duckdb.from_arrow(table).write_parquet(str(path))
+    elif writer == "pandas":
+        table.to_pandas().to_parquet(path)
+    else:
+        kind = pl.Categorical() if writer == "polars categories" else pl.String()
+        pl.DataFrame(table).with_columns(pl.col("c").cast(kind)).write_parquet(path)
+    assert read(path, 777) == cells
 
 
 def test_models_do_not_depend_on_who_reads_the_pages(

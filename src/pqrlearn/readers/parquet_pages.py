@@ -48,7 +48,8 @@ def _may_be_coded(field: Any, leaf: Any, about: Any) -> bool:
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     flat = leaf.path == field.name and leaf.max_repetition_level == 0
     known = about.compression in _CODECS and about.has_dictionary_page and not about.file_path
-    return bool(flat and known and pa.types.is_string(kind))
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(flat and known and text)
 
 
 class CodedColumn:
