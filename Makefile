@@ -151,6 +151,15 @@ build/fuzz/vw: fuzz/vw.cpp fuzz/driver.cpp $(addprefix csrc/,vw.cpp vw.hpp codin
 		$(CXX) $(SANITIZED) fuzz/vw.cpp fuzz/driver.cpp build/fuzz/vw.o -o $@; \
 	fi
 
+build/fuzz/parquet: fuzz/parquet.cpp fuzz/driver.cpp csrc/parquet.hpp
+	mkdir -p build/fuzz
+	if $(HAS_LIBFUZZER); then \
+		clang++ $(SANITIZED) -fsanitize=fuzzer fuzz/parquet.cpp -o $@; \
+	else \
+		$(CXX) $(SANITIZED) -fsanitize-coverage=trace-pc -c fuzz/parquet.cpp -o build/fuzz/parquet.o && \
+		$(CXX) $(SANITIZED) fuzz/driver.cpp build/fuzz/parquet.o -o $@; \
+	fi
+
 # The package with a sanitized core; a python and a pqr that run it (fuzz/sanitized.sh).
 ASAN := $(CURDIR)/build/asan
 TSAN := $(CURDIR)/build/tsan
@@ -168,14 +177,16 @@ $(ASAN)/.built $(TSAN)/.built: %/.built: fuzz/sanitized.sh $(NATIVE) $(shell fin
 	CXX=$(CXX) fuzz/sanitized.sh $* $(notdir $*) $$(readlink -f $(BIN)/python)
 	touch $@
 
-fuzz: build/fuzz/libsvm build/fuzz/vw $(ASAN)/.built
-	mkdir -p build/fuzz/found build/fuzz/found-vw
+fuzz: build/fuzz/libsvm build/fuzz/vw build/fuzz/parquet $(ASAN)/.built
+	mkdir -p build/fuzz/found build/fuzz/found-vw build/fuzz/found-parquet
 	build/fuzz/libsvm -max_total_time=$(SECONDS) -dict=fuzz/libsvm.dict -max_len=512 \
 		-artifact_prefix=build/fuzz/ build/fuzz/found fuzz/corpus/libsvm
 	build/fuzz/vw -max_total_time=$$(($(SECONDS) / 2)) -dict=fuzz/vw.dict -max_len=512 \
 		-artifact_prefix=build/fuzz/vw- build/fuzz/found-vw fuzz/corpus/vw
 	$(ASAN)/python fuzz/tables.py --core $(ASAN) --seconds $$(($(SECONDS) / 2))
 	$(ASAN)/python fuzz/models.py --core $(ASAN) --seconds $$(($(SECONDS) / 2))
+	build/fuzz/parquet -max_total_time=$$(($(SECONDS) / 2)) -max_len=512 \
+		-artifact_prefix=build/fuzz/parquet- build/fuzz/found-parquet fuzz/corpus/parquet
 
 # All tests but: files that compile a core or fuzzers of their own (fuzz, bits, attack), that look
 # after benchmarks, or start Java; tests that bound memory, of which a sanitizer keeps what was freed;

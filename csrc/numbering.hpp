@@ -14,7 +14,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -83,8 +82,10 @@ struct Limits {
 class Numbering {
  public:
   std::vector<std::uint32_t> new_indices;  // of names that `fresh` did not have, in order
-  std::vector<std::size_t> new_rows;       // where each is first met
-  std::uint64_t replaced = 0;              // cells that share the name `prefix*`
+  std::vector<std::int64_t> new_rows;      // where each is first met
+  std::vector<std::int64_t> new_ends{0};   // of the names, in `new_bytes`
+  std::vector<std::uint8_t> new_bytes;
+  std::uint64_t replaced = 0;  // cells that share the name `prefix*`
 
   Numbering(std::vector<Coded> columns, std::size_t rows)
       : columns_(std::move(columns)), rows_(rows), used_(columns_.size()) {}
@@ -101,6 +102,10 @@ class Numbering {
       }
       lookup.found.resize(codes, Lookup::unknown);
       for (std::size_t cell = 0; cell < column.size; ++cell) {
+        if (cell % block == 0 && all_known(column, cell)) {
+          cell += block - 1;
+          continue;
+        }
         const std::size_t code = static_cast<std::uint32_t>(column.codes[cell]) + 1u;
         if (code < lookup.known) continue;
         if (code >= codes) return false;
@@ -124,7 +129,7 @@ class Numbering {
         find(at, known, fresh, unknown);
       }
     }
-    std::sort(unknown.begin(), unknown.end());
+    sort_by_row(unknown);
     const std::size_t kept = &known == &fresh ? 0 : known.size();
     for (std::size_t n = 0; n < unknown.size(); ++n) {
       if (n + together < unknown.size()) {
@@ -136,8 +141,9 @@ class Numbering {
     count_replaced();
   }
 
-  // Appends the rows, without labels. Returns how many are good: all, or those before one in which
-  // the sum of a repeated feature is not finite.
+  // Replaces what is in `out` by the rows, without labels; without values if all of them are 1.
+  // Returns how many are good: all, or those before one in which the sum of a repeated feature is
+  // not finite.
   std::size_t fill(RowBuffer& out) const {
     std::size_t features = 0;
     bool single = columns_.size() <= few_keys, ones = true;
@@ -146,8 +152,9 @@ class Numbering {
       single = single && !column.first;
       ones = ones && !column.values;
     }
+    if (single && (ones ? fill_ones(out) : fill_tiles(out))) return rows_;
+    out.clear();
     out.reserve(rows_, features);
-    if (single && (ones ? fill_tiles<true>(out) : fill_tiles<false>(out))) return rows_;
     for (std::size_t row = 0; row < rows_; ++row) {
       for (const Coded& column : columns_) push(column, row, out);
       if (!out.end_row(0.0, 1.0f, 0)) return row;
@@ -156,6 +163,7 @@ class Numbering {
   }
 
  private:
+  static constexpr std::size_t block = 256;    // cells that are known, or not, at once
   static constexpr std::size_t together = 16;  // names, about as many as loads can be in flight
   static constexpr std::size_t repeated = ~std::size_t{0};  // of rows that have a feature twice
 
@@ -163,10 +171,7 @@ class Numbering {
     std::size_t code, first;
   };
   struct New {
-    std::size_t row, column, cell, code;
-    bool operator<(const New& other) const {
-      return std::tie(row, column, cell) < std::tie(other.row, other.column, other.cell);
-    }
+    std::size_t row, column, code;
   };
 
   std::vector<Coded> columns_;
@@ -174,6 +179,18 @@ class Numbering {
   std::vector<std::vector<Used>> used_;
   std::vector<New> shared_;  // texts that share a name
   std::string text_;
+
+  // Whether the cells of a whole block have codes that are known; a loop that vectorises.
+  static bool all_known(const Coded& column, std::size_t cell) {
+    if (column.size - cell < block) return false;
+    const auto known =
+        static_cast<std::uint32_t>(std::min<std::size_t>(column.lookup->known, 0x80000000u));
+    std::uint32_t unknown = 0;
+    for (std::size_t n = 0; n < block; ++n) {
+      unknown |= std::uint32_t{static_cast<std::uint32_t>(column.codes[cell + n]) + 1u >= known};
+    }
+    return unknown == 0;
+  }
 
   std::size_t row_of(const Coded& column, std::size_t cell) const {
     if (!column.first) return cell;
@@ -221,10 +238,21 @@ class Numbering {
         if (index) {
           column.lookup->found[code + 1] = *index;
         } else {
-          unknown.push_back({row_of(column, cell), at, cell, code});
+          unknown.push_back({row_of(column, cell), at, code});
         }
       }
     }
+  }
+
+  // By counting: texts come column by column, each in order of cells, and stay so within a row.
+  void sort_by_row(std::vector<New>& texts) const {
+    if (texts.empty()) return;
+    std::vector<std::size_t> next(rows_ + 1);
+    for (const New& text : texts) ++next[text.row + 1];
+    for (std::size_t row = 1; row < rows_; ++row) next[row] += next[row - 1];
+    std::vector<New> sorted(texts.size());
+    for (const New& text : texts) sorted[next[text.row]++] = text;
+    texts.swap(sorted);
   }
 
   // Two columns may have the same name.
@@ -232,24 +260,27 @@ class Numbering {
            std::uint64_t most) {
     const Coded& column = columns_[text.column];
     std::string_view name = name_of(column, text.code);
-    const std::uint32_t* index = fresh.find(name);
-    if (!index && kept + fresh.size() >= most && !column.text(text.code).empty()) {
+    std::int64_t& found = column.lookup->found[text.code + 1];
+    if (kept + fresh.size() >= most && !column.text(text.code).empty() && !fresh.find(name)) {
       shared_.push_back(text);
       name = shared_name(column);
-      index = known.find(name);
-      if (!index) index = fresh.find(name);
-    }
-    std::int64_t& found = column.lookup->found[text.code + 1];
-    if (index) {
-      found = *index;
-      return;
+      if (const std::uint32_t* index = known.find(name)) {
+        found = *index;
+        return;
+      }
     }
     const std::uint64_t next = fresh.next_feature();
-    if (next > 0xFFFFFFFFull) throw std::length_error("no index below 2^32 is left for a new name");
-    found = static_cast<std::int64_t>(next);
-    fresh.add(static_cast<std::uint32_t>(next), name);
-    new_indices.push_back(static_cast<std::uint32_t>(next));
-    new_rows.push_back(text.row);
+    if (next <= 0xFFFFFFFFull && fresh.add(static_cast<std::uint32_t>(next), name)) {
+      found = static_cast<std::int64_t>(next);
+      new_indices.push_back(static_cast<std::uint32_t>(next));
+      new_rows.push_back(static_cast<std::int64_t>(text.row));
+      new_bytes.insert(new_bytes.end(), name.begin(), name.end());
+      new_ends.push_back(static_cast<std::int64_t>(new_bytes.size()));
+      return;
+    }
+    const std::uint32_t* const index = fresh.find(name);
+    if (!index) throw std::length_error("no index below 2^32 is left for a new name");
+    found = *index;
   }
 
   // Of the name in text_: the column's, or what stands before the value in `namespace=value`.
@@ -276,13 +307,101 @@ class Numbering {
     }
   }
 
-  // The features of some rows, of which each has up to `few_keys`.
-  template <bool ones>
+  // Some rows of up to `few_keys` features, all of value 1. Row r has keys[c * rows + r], so that
+  // one instruction sorts several rows; an absent feature is larger than all others.
+  struct Ones {
+    static constexpr std::size_t rows = 64;
+    std::array<std::uint32_t, rows * few_keys> keys;
+    std::array<std::uint32_t, rows> sizes;
+
+    void take(const Coded& column, std::size_t at, std::size_t row, std::size_t count) {
+      const std::int32_t* const codes = column.codes + row;
+      const std::int64_t* const found = column.lookup->found.data() + 1;
+      std::int64_t all = 0;  // negative if one is
+      for (std::size_t r = 0; r < count; ++r) {
+        const std::int64_t index = found[codes[r]];
+        keys[at * rows + r] = static_cast<std::uint32_t>(index);
+        all |= index;
+      }
+      for (std::size_t r = 0; r < count; ++r) sizes[r] += all >= 0 || found[codes[r]] >= 0;
+    }
+    template <std::size_t width>
+    PQR_ALWAYS_INLINE void sort(std::size_t one, std::size_t other) {
+      using Some = Vector<std::uint32_t, width>;
+      for (std::size_t r = 0; r < rows; r += width) {
+        const Some x = read_as<Some>(&keys[one * rows + r]);
+        const Some y = read_as<Some>(&keys[other * rows + r]);
+        write(&keys[one * rows + r], smaller(x, y));
+        write(&keys[other * rows + r], larger(x, y));
+      }
+    }
+    // False when a feature comes twice.
+    bool put(std::size_t r, std::uint32_t* out) const {
+      const std::size_t size = sizes[r];
+      std::uint32_t twice = 0, before = ~keys[r];
+      for (std::size_t c = 0; c < size; ++c) {
+        const std::uint32_t key = keys[c * rows + r];
+        twice |= std::uint32_t{key == before};
+        out[c] = before = key;
+      }
+      return twice == 0;
+    }
+  };
+
+  // Which pairs are put in order, one after the other, to sort any `size` keys: Batcher's merge
+  // exchange (Knuth, The Art of Computer Programming 3, 5.2.2, algorithm M).
+  static std::vector<std::pair<std::size_t, std::size_t>> sorting_network(std::size_t size) {
+    std::vector<std::pair<std::size_t, std::size_t>> pairs;
+    std::size_t top = 1;
+    while (2 * top < size) top *= 2;
+    for (std::size_t p = top; p > 0; p /= 2) {
+      for (std::size_t q = top, r = 0, d = p;; d = q - p, q /= 2, r = p) {
+        for (std::size_t i = 0; i + d < size; ++i) {
+          if ((i & p) == r) pairs.emplace_back(i, i + d);
+        }
+        if (q == p) break;
+      }
+    }
+    return pairs;
+  }
+
+  // At most one value per column and row, each of them 1. False when a row has a feature twice.
+  bool fill_ones(RowBuffer& out) const {
+    begin_tiles(out);
+    const auto network = sorting_network(columns_.size());
+    const auto tile = std::make_unique<Ones>();
+    std::size_t done = 0;
+    for (std::size_t row = 0; row < rows_; row += Ones::rows) {
+      const std::size_t rows = std::min(Ones::rows, rows_ - row);
+      tile->sizes.fill(0);
+      for (std::size_t c = 0; c < columns_.size(); ++c) tile->take(columns_[c], c, row, rows);
+      vectorised(has_avx2(), [&](auto width) PQR_ALWAYS_INLINE {
+        for (const auto [one, other] : network)
+          tile->template sort<decltype(width)::value>(one, other);
+      });
+      for (std::size_t r = 0; r < rows; ++r) {
+        if (!tile->put(r, out.indices.data() + done)) return false;
+        done += tile->sizes[r];
+        out.indptr.push_back(static_cast<std::int64_t>(done));
+      }
+    }
+    out.indices.resize(done);
+    return true;
+  }
+
+  void begin_tiles(RowBuffer& out) const {
+    out.indptr.assign(1, 0);
+    out.indptr.reserve(rows_ + 1);
+    out.indices.resize(rows_ * columns_.size());
+  }
+
+  // The same with values. Some rows at a time are looked up column by column, so that many loads
+  // are in flight at once.
   struct Tile {
     // Rows that take 20 kB, which stay in L1.
-    static constexpr std::size_t rows = ones ? 64 : 32, width = few_keys + more_keys;
+    static constexpr std::size_t rows = 32, width = few_keys + more_keys;
     std::array<std::uint32_t, rows * width> keys;
-    std::array<float, ones ? 1 : rows * width> values;
+    std::array<float, rows * width> values;
     std::array<std::size_t, rows> sizes;
 
     // The cells of one column, behind those that the rows have.
@@ -293,24 +412,16 @@ class Numbering {
         const std::int64_t index = found[codes[r]];
         const std::size_t to = r * width + sizes[r];
         keys[to] = static_cast<std::uint32_t>(index);
-        bool present = index >= 0;
-        if constexpr (!ones) {
-          values[to] = column.value(row + r);
-          present = present && values[to] != 0.0f;
-        }
-        sizes[r] += present;
+        values[to] = column.value(row + r);
+        sizes[r] += index >= 0 && values[to] != 0.0f;
       }
     }
   };
 
-  // At most one value per column and row; all of them 1 if there are only `ones`. Some rows at a
-  // time are looked up column by column, so that many loads are in flight at once. False when a row
-  // has a feature twice.
-  template <bool ones>
   bool fill_tiles(RowBuffer& out) const {
-    out.indices.resize(rows_ * columns_.size());
-    if (!ones) out.values.resize(out.indices.size());
-    const auto tile = std::make_unique<Tile<ones>>();
+    begin_tiles(out);
+    out.values.resize(out.indices.size());
+    const auto tile = std::make_unique<Tile>();
     const std::size_t size =
         vectorised(has_avx2(), [this, &out, &tile](auto width) PQR_ALWAYS_INLINE {
           std::size_t done = 0;
@@ -320,16 +431,14 @@ class Numbering {
             for (const Coded& column : columns_) tile->take(column, row, rows);
             for (std::size_t r = 0; r < rows; ++r) {
               const std::uint32_t* const keys = &tile->keys[r * tile->width];
+              const float* const values = &tile->values[r * tile->width];
               const std::size_t keys_in_row = tile->sizes[r];
-              std::uint32_t places[Tile<ones>::width];
+              std::uint32_t places[Tile::width];
               if (!places_in_order<decltype(width)::value>(keys, keys_in_row, places))
                 return repeated;
-              for (std::size_t i = 0; i < keys_in_row; ++i) out.indices[done + places[i]] = keys[i];
-              if constexpr (!ones) {
-                const float* const values = &tile->values[r * tile->width];
-                for (std::size_t i = 0; i < keys_in_row; ++i) {
-                  out.values[done + places[i]] = values[i];
-                }
+              for (std::size_t i = 0; i < keys_in_row; ++i) {
+                out.indices[done + places[i]] = keys[i];
+                out.values[done + places[i]] = values[i];
               }
               done += keys_in_row;
               out.indptr.push_back(static_cast<std::int64_t>(done));
@@ -337,12 +446,9 @@ class Numbering {
           }
           return done;
         });
-    if (size == repeated) {
-      out.clear();
-      return false;
-    }
+    if (size == repeated) return false;
     out.indices.resize(size);
-    out.values.resize(size, 1.0f);
+    out.values.resize(size);
     return true;
   }
 

@@ -84,6 +84,14 @@ def test_vowpal_wabbit_text_keeps_every_promise(vw_target: Path, tmp_path: Path)
     subprocess.run([vw_target, *flags, words, tmp_path, CORPUS / "vw"], check=True)
 
 
+def test_pages_of_parquet_keep_every_promise(tmp_path: Path) -> None:
+    target, pages = _built("parquet", tmp_path), CORPUS / "parquet"
+    subprocess.run([target, *sorted(pages.iterdir())], check=True)
+    flags = ["-runs=20000", "-seed=1", "-max_len=512", f"-artifact_prefix={tmp_path}/"]
+    (tmp_path / "found").mkdir()
+    subprocess.run([target, *flags, tmp_path / "found", pages], check=True)
+
+
 def test_damaged_tables_and_schemas_are_read_or_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ ALLOWED = {
     "names": {"lanes", "prefetch", "seed", "table"},
     "coding": {"prefetch", "seed"},
     "numbering": {"digest", "lanes", "names", "row"},
+    "parquet": set(),
     "parse": {"loss", "row", "number", "ones", "parse"},
     "score": {"loss"},
     "separation": {"prefetch", "row", "table"},
@@ -102,6 +103,7 @@ BIND = {
         "../optim",
     },
     "numbering": {"arrays", "dicts", "../coding", "../names", "../numbering", "../row"},
+    "parquet": {"arrays", "../parquet"},
     "vw": {"arrays", "../vw"},
     "reader": {"arrays", "dicts", "rows", "../names", "../row"},
     "module": {
@@ -114,6 +116,7 @@ BIND = {
         "model",
         "named",
         "numbering",
+        "parquet",
         "reader",
         "rows",
         "scores",

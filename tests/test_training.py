@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 import pytest
 
 import pqrlearn
-from command import clicks, ok, write_rows
+from command import clicks, ok, run, write_rows
 from pqrlearn import PQR, Separation
 from pqrlearn.errors import HyperError, SettingsConflict
 from pqrlearn.hyper import Settings
@@ -218,3 +218,37 @@ def test_an_error_in_the_body_of_the_loop_is_raised_as_it_is() -> None:
 
     with pytest.raises(OSError, match="disk full"):
         fail()
+
+
+# Names that the reader has added before their rows are learned.
+
+
+def done(*arguments: Any) -> None:
+    result = run(*arguments)
+    assert result.code == 0, result.err
+
+
+@pytest.mark.parametrize("kind", ["lr", "pqr", "cfm"])
+@pytest.mark.parametrize("way", ["held out", "after the checkpoint"])
+def test_a_model_has_no_names_of_rows_that_it_has_not_learned(
+    tmp_path: Path, kind: str, way: str
+) -> None:
+    lines = [f"{row % 2},site {row % 7},user {row}\n" for row in range(400)]
+    schema = tmp_path / "schema.toml"
+    for name, rows in (("all", 400), ("first", 300)):
+        (tmp_path / f"{name}.csv").write_text("click,site,user\n" + "".join(lines[:rows]))
+    kinds = ["--label", "click", "--categories", "site,user"]
+    done("schema", tmp_path / "all.csv", *kinds, "-o", schema)
+    given = ["--schema", schema, "--model", kind]
+    if kind == "pqr":  # otherwise rows would be counted that are not learned
+        done("separate", tmp_path / "first.csv", "--schema", schema, "-o", tmp_path / "first.sep")
+        given += ["--separation", tmp_path / "first.sep"]
+    done("train", tmp_path / "first.csv", *given, "-o", tmp_path / "first.pqr")
+    found = tmp_path / "found.pqr"
+    if way == "held out":
+        done("train", tmp_path / "all.csv", *given, "--holdout", 0.25, "-o", found)
+    else:
+        kept = ["--checkpoint", found, "--every", 300]
+        done("train", tmp_path / "all.csv", *given, *kept, "-o", tmp_path / "all.pqr")
+        assert pqrlearn.load(tmp_path / "all.pqr").names.find("user=user 399") is not None
+    assert pqrlearn.load(found).to_bytes() == pqrlearn.load(tmp_path / "first.pqr").to_bytes()

@@ -31,6 +31,7 @@
 #include "model.hpp"
 #include "named.hpp"
 #include "numbering.hpp"
+#include "parquet.hpp"
 #include "reader.hpp"
 #include "rows.hpp"
 #include "scores.hpp"
@@ -205,6 +206,14 @@ NB_MODULE(_core, m) {
   nb::class_<pqr::Lookup>(m, "Lookup").def(nb::init<>()).def("__len__", &pqr::Lookup::codes);
   m.def("number_rows", &number_rows, "columns"_a, "rows"_a, "known"_a, "fresh"_a, "hash_bits"_a,
         "most"_a);
+
+  m.def("page_headers", &page_headers, "chunk"_a.noconvert(), "values"_a);
+  m.def("page_texts", &page_texts, "page"_a.noconvert(), "count"_a);
+  nb::class_<HeldCodes>(m, "PageCodes")
+      .def(nb::init<>())
+      .def("open", &HeldCodes::open, "page"_a.noconvert(), "values"_a, "nullable"_a, "texts"_a)
+      .def_prop_ro("left", &HeldCodes::left)
+      .def("read", &HeldCodes::read, "out"_a.noconvert(), "first"_a);
 
   nb::class_<pqr::Digest>(m, "Digest")
       .def(nb::init<>())

@@ -156,6 +156,46 @@ struct HeldColumn {
   }
 };
 
+// The indices of many rows take megabytes, and fresh memory costs about as much as filling it:
+// arrays that Python has let go are used again. The GIL guards them.
+class Spare {
+ public:
+  static Spare& kept() {
+    static auto* const spare = new Spare;  // never destroyed: arrays may outlive it otherwise
+    return *spare;
+  }
+  std::vector<std::uint32_t> take() {
+    return count_ ? std::move(arrays_[--count_]) : std::vector<std::uint32_t>();
+  }
+  Out<std::uint32_t> give(std::vector<std::uint32_t>&& array) {
+    auto* owned = new std::vector(std::move(array));
+    nb::capsule owner(owned, [](void* p) noexcept {
+      const std::unique_ptr<std::vector<std::uint32_t>> left(
+          static_cast<std::vector<std::uint32_t>*>(p));
+      Spare& spare = kept();
+      if (spare.count_ < most) spare.arrays_[spare.count_++] = std::move(*left);
+    });
+    return {owned->data(), {owned->size()}, owner};
+  }
+
+ private:
+  static constexpr std::size_t most = 4;  // about as many as come back while one is filled
+  std::array<std::vector<std::uint32_t>, most> arrays_;
+  std::size_t count_ = 0;
+};
+
+// Values that are all 1, which many arrays share.
+inline nb::ndarray<nb::numpy, const float, nb::ndim<1>> ones(std::size_t size) {
+  using Shared = std::shared_ptr<const std::vector<float>>;
+  static auto* const kept = new Shared;
+  if (!*kept || (*kept)->size() < size) {
+    *kept = std::make_shared<const std::vector<float>>(size, 1.0f);
+  }
+  auto* const owned = new Shared(*kept);
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Shared*>(p); });
+  return {(*owned)->data(), {size}, owner};
+}
+
 // Names are looked up and added under the GIL, which guards them; all else runs without it.
 inline nb::tuple number_rows(const nb::list& columns, std::size_t rows, const Names& known,
                              Names& fresh, unsigned hash_bits, std::uint64_t most) {
@@ -177,24 +217,20 @@ inline nb::tuple number_rows(const nb::list& columns, std::size_t rows, const Na
   } catch (const std::length_error& error) {
     refuse(error.what());
   }
-  std::vector<std::int64_t> ends{0};
-  std::vector<std::uint8_t> bytes;
-  for (const std::uint32_t index : numbering.new_indices) {
-    const std::string_view name = fresh.name(index);
-    bytes.insert(bytes.end(), name.begin(), name.end());
-    ends.push_back(static_cast<std::int64_t>(bytes.size()));
-  }
   RowBuffer out;
+  out.indices = Spare::kept().take();
   std::size_t good = 0;
   {
     nb::gil_scoped_release release;
     good = numbering.fill(out);
   }
   if (good < rows) refuse(in_row(good, "the sum of a repeated feature is not finite"));
-  std::vector<std::int64_t> new_rows(numbering.new_rows.begin(), numbering.new_rows.end());
-  return nb::make_tuple(give(std::move(out.indptr)), give(std::move(out.indices)),
-                        give(std::move(out.values)), give(std::move(numbering.new_indices)),
-                        give(std::move(ends)), give(std::move(bytes)), give(std::move(new_rows)),
+  const std::size_t size = out.indices.size();
+  const bool has_values = out.values.size() == size;
+  return nb::make_tuple(give(std::move(out.indptr)), Spare::kept().give(std::move(out.indices)),
+                        has_values ? nb::cast(give(std::move(out.values))) : nb::cast(ones(size)),
+                        give(std::move(numbering.new_indices)), give(std::move(numbering.new_ends)),
+                        give(std::move(numbering.new_bytes)), give(std::move(numbering.new_rows)),
                         numbering.replaced);
 }
 

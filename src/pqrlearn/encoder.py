@@ -65,7 +65,7 @@ def labelled_batch(
 ) -> Batch:
     new = None
     if rows.new_names:
-        new = NewNames(rows.new_indices, rows.new_names, rows.new_rows)
+        new = NewNames(rows.new_indices, rows.new_names, rows.new_rows, rows.store)
     return Batch._unchecked(
         rows.indptr,
         rows.indices,

@@ -162,7 +162,7 @@ def loss_of(schema: Schema, sample: Any) -> str:
     if label is None or label.positive is not None:
         return "logistic"
     found, _ = numbers(sample.column(label.name), schema.nulls)
-    values = set(np.unique(found[np.isfinite(found)]).tolist())
+    values = set(_different(found[np.isfinite(found)]).tolist())
     if values <= {0, 1} or values <= {-1, 1}:
         return "logistic"
     if len(values) == 2:
@@ -285,7 +285,7 @@ class _Look:
 
     def _starts_with_zero(self) -> bool:
         texts, codes = self._coded
-        used = np.unique(codes[codes >= 0])
+        used = _different(codes[codes >= 0])
         first, end = texts.offsets[used], texts.offsets[used + 1]
         first = first[end - first > 1]
         then = texts.data[first + 1]
@@ -295,7 +295,7 @@ class _Look:
     def _looks_like_times(self) -> bool:
         """All cells, and not only by chance: a date is at least as long as 2024-01-31."""
         texts, codes = self._coded
-        used = np.unique(codes[codes >= 0]).tolist()
+        used = _different(codes[codes >= 0]).tolist()
         if not used or any(len(texts[code]) < 10 for code in used[:100]):
             return False
         _, bad = times(self._array, None, self._nulls)
@@ -343,7 +343,7 @@ class _Look:
 
     def _label(self, positive: str | None) -> tuple[Column, str]:
         texts, codes = self._coded
-        values = [texts[code] for code in np.unique(codes[codes >= 0]).tolist()]
+        values = [texts[code] for code in _different(codes[codes >= 0]).tolist()]
         if positive is None and _are_truths(values):
             positive = "true"
         if positive is None:
@@ -382,6 +382,12 @@ def _several(values: list[str]) -> str:
     return shown + (", ..." if len(values) > _MOST_SHOWN else "")
 
 
+def _different(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """As np.unique, which by itself would import numpy.ma."""
+    found: npt.NDArray[Any] = np.unique(cells, return_counts=True)[0]
+    return found
+
+
 def quantiles(cells: npt.NDArray[np.float64], bins: int) -> tuple[float, ...]:
     """Edges of bins that have about equally many cells; fewer where values come again.
 
@@ -390,5 +396,5 @@ def quantiles(cells: npt.NDArray[np.float64], bins: int) -> tuple[float, ...]:
     """
     ordered = np.sort(cells)
     places = np.arange(1, bins) * len(ordered) // bins
-    edges = np.unique(ordered[places])
+    edges = _different(ordered[places])
     return tuple(edges[edges > ordered[0]].tolist())

@@ -102,7 +102,8 @@ class Numbered:
     """Columns as canonical rows of numbered features.
 
     `new_names` are those that the dictionary did not have, with their numbers in `new_indices` and
-    the rows where they first appear in `new_rows`. `replaced` cells had to share a name.
+    the rows where they first appear in `new_rows`; they were added to `store`. `replaced` cells had
+    to share a name.
     """
 
     indptr: IntArray
@@ -112,6 +113,7 @@ class Numbered:
     new_names: Texts
     new_rows: IntArray
     replaced: int
+    store: Names
 
 
 def copied(names: Names, next_feature: int = 0) -> Names:
@@ -171,4 +173,5 @@ def number(
     except ValueError as error:
         raise RowError(str(error)) from None
     indptr, indices, values, new_indices, ends, data, new_rows, replaced = found
-    return Numbered(indptr, indices, values, new_indices, Texts(ends, data), new_rows, replaced)
+    new = new_indices, Texts(ends, data), new_rows
+    return Numbered(indptr, indices, values, *new, replaced, added_to)

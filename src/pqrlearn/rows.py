@@ -102,12 +102,14 @@ class NewNames:
     """Names of features that are new in a Batch: `indices` first occur in `rows`, which increase.
 
     A reader is ahead of the learner. So new names travel with their rows, and a model that is saved
-    in between holds the names of the rows that it has learned, and no others.
+    in between holds the names of the rows that it has learned, and no others. The reader has added
+    them to `store`, if that is given.
     """
 
     indices: npt.NDArray[np.uint32]
     names: Sequence[str]
     rows: npt.NDArray[np.int64]
+    store: _core.Names | None = None
 
     def part(self, start: int, stop: int) -> NewNames | None:
         """Those that first occur in rows `start` to `stop` (exclusive)."""
@@ -115,7 +117,10 @@ class NewNames:
         if begin == end:
             return None
         return NewNames(
-            self.indices[begin:end], self.names[begin:end], self.rows[begin:end] - start
+            self.indices[begin:end],
+            self.names[begin:end],
+            self.rows[begin:end] - start,
+            self.store,
         )
 
     def met_in(self, indptr: npt.NDArray[np.int64], indices: Any) -> NewNames | None:

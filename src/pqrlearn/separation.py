@@ -356,7 +356,9 @@ class Counts:
         """
         sample = Sample(readers, sample_rows)
         schemas = (reader.schema for reader in readers)
-        counts = Counts.of(prefetch(sample.batches()), next((s for s in schemas if s), None))
+        counts = Counts(next((s for s in schemas if s), None))
+        for batch in prefetch(sample.batches(counts._counter.names)):
+            counts.add(batch)
         counts.bad_rows = sample.bad_rows
         return counts
 
@@ -373,7 +375,7 @@ class Counts:
         if min_count is not None:
             check_whole("min_count", min_count, least=1)
         features, counts = self._counter.top(MAX_ORDER if order is None else order, min_count or 1)
-        names = names_from(name_tensors(self._counter.names))  # a copy: they live in the counter
+        names = self._counter.names.copy()  # they live in the counter
         return Separation(features, counts, self.rows, self.distinct, names, self.schema)
 
     def orders(self) -> list[int]:
@@ -406,6 +408,8 @@ def _each_row(rows: Any) -> Iterable[Batch | Features]:
 
 def add_names(names: _core.Names, new: NewNames) -> None:
     """Adds names that come with rows; those that are there already must have the same number."""
+    if new.store is names:
+        return
     texts = new.names if isinstance(new.names, Texts) else Texts.of(new.names)
     good = names.add_each(new.indices, texts.offsets, texts.data)
     if good == len(texts):
@@ -419,11 +423,16 @@ def add_names(names: _core.Names, new: NewNames) -> None:
     )
 
 
-def name_tensors(names: _core.Names) -> modelfile.Tensors:
-    """The dictionary of names as arrays; empty if there are no names."""
+def name_tensors(names: _core.Names, below: int | None = None) -> modelfile.Tensors:
+    """The dictionary of names as arrays, or its part `below` a number; empty without names."""
     if not len(names):
         return {}
     indices, ends, text = names.arrays()
+    if below is not None:
+        count = int(np.searchsorted(indices, below))
+        if not count:
+            return {}
+        indices, ends, text = indices[:count], ends[:count], text[: int(ends[count - 1])]
     return {"names.indices": indices, "names.ends": ends, "names.bytes": text}
 
 

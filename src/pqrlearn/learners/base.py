@@ -43,6 +43,7 @@ class Learner(Looking, ABC):
     """What the finished model showed on the rows that `pqrlearn.train` held out: a Pass."""
     _schema: Schema | None = None
     _records: Any = None
+    _learned_names: int | None = None  # while names are lent: those that it has learned are below
 
     @property
     def schema(self) -> Schema | None:
@@ -102,6 +103,9 @@ class Learner(Looking, ABC):
             except ValueError as error:
                 raise located(error, batch) from None
             add_names(self.names, batch.new_names)
+            if self._learned_names is not None:
+                last = int(batch.new_names.indices[-1])
+                self._learned_names = max(self._learned_names, last + 1)
         return self._learn_batch(batch)
 
     @abstractmethod
@@ -259,6 +263,21 @@ class Learner(Looking, ABC):
     def _share_names(self, names: _core.Names) -> None:
         """The same without a copy: the dictionary is shared."""
 
+    def _lend_names(self) -> _core.Names:
+        """Its names, to which a reader adds those of rows that are learned later, in order.
+
+        Until `_take_names_back`, only the names of rows that it has learned are saved.
+        """
+        self.names.start_at(self.next_feature)
+        self._learned_names = self.names.next_feature
+        return self.names
+
+    def _take_names_back(self) -> None:
+        """Drops names of rows that were read, but not learned."""
+        if self._learned_names != self.names.next_feature:
+            self._share_names(names_from(name_tensors(self.names, self._learned_names)))
+        self._learned_names = None
+
     @abstractmethod
     def weights(self, block: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.floating[Any]]]:
         """The features of each coordinate of a block, and its weight.
@@ -374,7 +393,7 @@ class Learner(Looking, ABC):
         with self._paused():
             settings = self._all_settings() | ({} if progress is None else {"progress": progress})
             tensors, in_parts = self._tensors_in_parts()
-            tensors |= name_tensors(self.names)
+            tensors |= name_tensors(self.names, self._learned_names)
             modelfile.write(path, self.kind, settings, tensors, in_parts)
 
     def to_bytes(self) -> bytes:

@@ -16,6 +16,7 @@ import numpy as np
 from pqrlearn.arrow import flattened
 from pqrlearn.errors import DataError
 from pqrlearn.frames import BATCH_ROWS
+from pqrlearn.readers.parquet_pages import coded_columns
 from pqrlearn.readers.prefetch import prefetch
 from pqrlearn.readers.source import Source, is_file
 from pqrlearn.readers.tables import Piece, TableReader
@@ -87,7 +88,7 @@ class ParquetReader(_ArrowReader):
             texts = [field.name for field in fields if is_text(field.type)]
             with pq.ParquetFile(self.path, read_dictionary=texts) as file:
                 yield file
-        except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
+        except (pa.ArrowException, OSError, MemoryError, ValueError) as error:
             raise DataError(
                 f"{self.name}: cannot be read as Parquet: {_first_line(error)}"
             ) from None
@@ -119,18 +120,35 @@ class ParquetReader(_ArrowReader):
                 before += rows
 
     def _group(self, file: Any, group: int, begin: int, end: int) -> Iterator[tuple[Any, int]]:
-        columns = self._top(file.schema_arrow.names)
         at = 0
-        size = min(GROUP_ROWS, end)
-        options = {"batch_size": size, "row_groups": [group], "columns": columns}
-        for batch in file.iter_batches(**options):
-            batch.validate(full=True)  # damaged pages give codes without texts, and foreign bytes
+        for batch in self._batches_of(file, group, end):
             first, last = max(begin, at), min(end, at + batch.num_rows)
             if first < last:
                 yield batch.slice(first - at, last - first), first
             at += batch.num_rows
             if at >= end:  # the rest of the group need not be decoded
                 return
+
+    def _batches_of(self, file: Any, group: int, rows: int) -> Iterator[Any]:
+        """The rows of a group: columns of codes are read by page, the others by pyarrow."""
+        import pyarrow as pa
+
+        columns = self._top(file.schema_arrow.names)
+        with open(self.path, "rb") as source:
+            coded = coded_columns(file, group, columns, source)
+        if coded and len(coded) == len(columns):  # pyarrow must read one at least
+            del coded[min(coded, key=lambda name: coded[name].texts)]
+        rest = [name for name in columns if name not in coded]
+        dictionaries = any(is_text(file.schema_arrow.field(name).type) for name in rest)
+        size = min(GROUP_ROWS if dictionaries else BATCH_ROWS, rows)
+        for batch in file.iter_batches(batch_size=size, row_groups=[group], columns=rest):
+            batch.validate(full=True)  # damaged pages give codes without texts, and foreign bytes
+            if not coded:
+                yield batch
+                continue
+            cells = {name: column.read(batch.num_rows) for name, column in coded.items()}
+            cells |= zip(batch.schema.names, batch.columns, strict=True)
+            yield pa.record_batch({name: cells[name] for name in columns})
 
     _done: int = 0
 

@@ -30,19 +30,19 @@ class Inputs:
         if not self.readers:
             raise HyperError("nothing to read: give at least one input")
         self.names = Names()
-        self._known, self._next_feature = self.names, 0
+        self._known, self._next_feature, self._shared = self.names, 0, False
         self._begun: list[Reader] = []  # in this pass
         self._cache: Path | None = None
         self._again: CacheReader | None = None
         self._head: list[Batch] = []
         self._rest: Generator[Batch, None, None] | None = None
 
-    def use_names(self, names: Names, next_feature: int = 0) -> None:
+    def use_names(self, names: Names, next_feature: int = 0, *, shared: bool = False) -> None:
         """Uses the numbering of a model: its names, and `next_feature` for the first new one.
 
-        To be called before reading.
+        To be called before reading. New names are added to a copy, or to `names` if it is shared.
         """
-        self._known, self._next_feature = names, next_feature
+        self._known, self._next_feature, self._shared = names, next_feature, shared
 
     def keep_bad(self, file: BadRowFile | None) -> None:
         """Writes skipped rows to `file`, in the first pass."""
@@ -95,7 +95,8 @@ class Inputs:
 
     def _read_inputs(self) -> Iterator[Batch]:
         if any(reader.named for reader in self.readers):
-            self.names = copied(self._known, self._next_feature)
+            known = self._known
+            self.names = known if self._shared else copied(known, self._next_feature)
         self._begun = []
         for reader in self.readers:
             self._begun.append(reader)

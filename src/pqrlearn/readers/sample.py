@@ -30,9 +30,10 @@ class Sample:
         if estimated > 1.5 * rows:  # the estimate is rough: if in doubt, read all
             self._readers = [p for reader in readers for p in _spread(reader, rows / estimated)]
 
-    def batches(self) -> Iterator[Batch]:
-        names = Names()
-        batches = (batch for reader in self._readers for batch in reader.batches(names))
+    def batches(self, names: Names | None = None) -> Iterator[Batch]:
+        """Names are added to `names`, unless rows may be read that do not belong to the sample."""
+        store = names if names is not None and self._most is None else Names()
+        batches = (batch for reader in self._readers for batch in reader.batches(store))
         return batches if self._most is None else at_most(batches, self._most)
 
     @property

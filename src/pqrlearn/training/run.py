@@ -90,9 +90,10 @@ def train(config: TrainConfig, monitor: Monitor = SILENT) -> TrainResult:
         learner, counted = resumed, None
         if learner is None:
             learner, counted = new_learner(config, inputs, loss, monitor.counted)
-        inputs.use_names(learner.names, learner.next_feature)
+        inputs.use_names(learner._lend_names(), shared=True)
         hold_out = None if config.holdout is None else HoldOut(config.holdout)
         passes, end = _learn(config, learner, inputs, start, bad_rows, monitor, hold_out)
+        learner._take_names_back()
         held_out = _judged(config, learner, hold_out)
     if config.output is not None:
         learner.save(config.output)
