@@ -10,7 +10,7 @@ import json
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 from struct import Struct
@@ -38,11 +38,13 @@ MOST_BYTES: Final = 1 << 26
 """Of a payload. A longer one is a length that was damaged."""
 
 _USUAL_BYTES = 4096  # read at once: most records fit
+_BLOCK_BYTES = 1 << 16  # read at once where records are read in order
 _MOST_FILES = 64  # open at a time
 _KIND_AT = 8  # in a record
 _BEGINS = re.compile(rb"[\x81-\x88]")  # kinds with FIRST
 _LENGTH = Struct("<I")
 _REST = Struct("<BQq")
+_MARGIN = Struct("<d")
 _ROW = Struct("<dH")
 _LABELLED = Struct("<dddH")
 _OUTCOME = Struct("<QddH")
@@ -106,9 +108,9 @@ def packed(kind: int, sequence: int, time: int, payload: bytes) -> bytes:
     return length + _LENGTH.pack(crc32c(length + rest)) + rest
 
 
-def pack_row(row: Row) -> bytes:
-    name = row.id.encode()
-    return _ROW.pack(row.margin, len(name)) + name + row.features
+def pack_row(name: bytes, margin: float, features: bytes) -> bytes:
+    """A `Row`; the name is its id."""
+    return _ROW.pack(margin, len(name)) + name + features
 
 
 def row_in(payload: bytes) -> Row:
@@ -117,9 +119,24 @@ def row_in(payload: bytes) -> Row:
     return Row(payload[_ROW.size : end].decode(), margin, payload[end:])
 
 
-def pack_labelled(row: Labelled) -> bytes:
-    name = row.id.encode()
-    return _LABELLED.pack(row.margin, row.label, row.weight, len(name)) + name + row.features
+def margin_in(payload: bytes) -> float:
+    """The margin of PREDICT or BOTH."""
+    margin: float = _MARGIN.unpack_from(payload)[0]
+    return margin
+
+
+def row_of(record: Record) -> tuple[float, bytes]:
+    """Margin and features of PREDICT or BOTH."""
+    head = _ROW if record.kind == Kind.PREDICT else _LABELLED
+    values = head.unpack_from(record.payload)
+    return values[0], record.payload[head.size + values[-1] :]
+
+
+def pack_labelled(
+    name: bytes, margin: float, label: float, weight: float, features: bytes
+) -> bytes:
+    """A `Labelled`."""
+    return _LABELLED.pack(margin, label, weight, len(name)) + name + features
 
 
 def labelled_in(payload: bytes) -> Labelled:
@@ -128,14 +145,26 @@ def labelled_in(payload: bytes) -> Labelled:
     return Labelled(payload[_LABELLED.size : end].decode(), margin, label, weight, payload[end:])
 
 
-def pack_outcome(outcome: Outcome) -> bytes:
-    name = outcome.id.encode()
-    return _OUTCOME.pack(outcome.row, outcome.label, outcome.weight, len(name)) + name
+def pack_outcome(name: bytes, row: int, label: float, weight: float) -> bytes:
+    """An `Outcome`."""
+    return _OUTCOME.pack(row, label, weight, len(name)) + name
 
 
 def outcome_in(payload: bytes) -> Outcome:
     row, label, weight, size = _OUTCOME.unpack_from(payload)
     return Outcome(payload[_OUTCOME.size : _OUTCOME.size + size].decode(), row, label, weight)
+
+
+def label_in(payload: bytes) -> tuple[int, float, float]:
+    """The row, label and weight of an `Outcome`."""
+    row, label, weight, _ = _OUTCOME.unpack_from(payload)
+    return row, label, weight
+
+
+def both_in(payload: bytes) -> tuple[bytes, float, float, float]:
+    """The features, label, weight and margin of a `Labelled`."""
+    margin, label, weight, size = _LABELLED.unpack_from(payload)
+    return payload[_LABELLED.size + size :], label, weight, margin
 
 
 def id_in(record: Record) -> str | None:
@@ -298,6 +327,25 @@ class Log:
         """The record at a position; KeyError if it is not kept."""
         segment = self._holding(position)
         return _read(self._file(segment), segment, position)
+
+    def at_many(self, positions: Sequence[int]) -> list[Record]:
+        """Like `at`, for many: those that lie near each other are read at once."""
+        found: list[Record] = []
+        data, start, last = b"", 0, -_BLOCK_BYTES
+        for position in positions:
+            record = None
+            if start <= position < start + len(data):
+                record = record_at(data, position - start, position)
+            if record is None:
+                segment = self._holding(position)
+                near = 0 <= position - last < _BLOCK_BYTES
+                size = _BLOCK_BYTES if near else _USUAL_BYTES
+                data = os.pread(self._file(segment), size, segment.offset(position))
+                start = position
+                record = record_at(data, 0, position) or self.at(position)
+            found.append(record)
+            last = position
+        return found
 
     def _holding(self, position: int) -> Segment:
         if self.segments and position >= self.segments[-1].base:

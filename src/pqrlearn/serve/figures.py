@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from statistics import quantiles
 from typing import Any, Final
 
@@ -50,28 +51,26 @@ class Figures:
         self._delays: deque[int] = deque(maxlen=_DELAYS)
         self.history: deque[Moment] = deque(maxlen=MOMENTS)
 
-    def predicted(self, time: int, margin: float) -> None:
-        self.rows += 1
-        moment = self._moment(time)
-        moment.rows += 1
-        self._margins.append(margin)
+    def predicted(self, time: int, margins: Sequence[float]) -> None:
+        """Rows that were answered, all of them in the moment of `time`."""
+        self.rows += len(margins)
+        self._moment(time).rows += len(margins)
+        self._margins.extend(margins)
         if len(self._margins) >= BUFFER_ROWS:
             self._flush_rows()
 
-    def delayed(self, microseconds: int, *, timeout: bool) -> None:
-        """How long a label took to come."""
+    def delayed(self, microseconds: Sequence[int], *, timeout: bool) -> None:
+        """How long labels took to come."""
         if timeout:
-            self.timeouts += 1
+            self.timeouts += len(microseconds)
         else:
-            self._delays.append(microseconds)
+            self._delays.extend(microseconds)
 
-    def learned(
-        self, time: int, margin: float, label: float, weight: float, reference: float | None
-    ) -> None:
-        self.labels += 1
-        moment = self._moment(time)
-        moment.labels += 1
-        self._scored.append((margin, label, weight, math.nan if reference is None else reference))
+    def learned(self, time: int, rows: Sequence[tuple[float, float, float, float]]) -> None:
+        """Margins, labels, weights and margins of the reference, all in the moment of `time`."""
+        self.labels += len(rows)
+        self._moment(time).labels += len(rows)
+        self._scored.extend(rows)
         if len(self._scored) >= BUFFER_ROWS:
             self._flush_labels()
 

@@ -102,8 +102,7 @@ class Follower:
     def _learn(self, enough: int, end: int) -> None:
         while self.replica.position < enough:
             before = self.replica.position
-            for record in self.log.following(before, min(end, before + AT_ONCE)):
-                self.replica.apply(record)
+            self.replica.apply(list(self.log.following(before, min(end, before + AT_ONCE))))
             if self.replica.position == before:  # the end of a segment
                 self.log.refresh()
                 return

@@ -60,6 +60,10 @@ class Ids:
         found = self._recent.get(key) or self._older.get(key)
         return None if found is None else Finished(*_FINISHED.unpack(found))
 
+    def knows(self, key: bytes) -> bool:
+        """Whether there is a row by this id, or was lately."""
+        return key in self.waiting or key in self._recent or key in self._older
+
     @property
     def finished_count(self) -> int:
         return len(self._recent) + len(self._older)

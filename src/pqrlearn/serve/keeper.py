@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pqrlearn.logfile import Kind, Outcome, pack_outcome
+from pqrlearn.logfile import Kind, pack_outcome
 from pqrlearn.serve import models, snapshots
 from pqrlearn.serve.ids import NO_LABEL, key_of
 from pqrlearn.serve.log import erase
@@ -94,7 +94,7 @@ class Keeper:
         row = service.ids.waiting.get(key)
         known = row is not None or service.ids.finished(key) is not None
         if row is not None:
-            service.append(Kind.EXPIRED, pack_outcome(Outcome(id, row, NO_LABEL, 1.0)))
+            service.append(Kind.EXPIRED, pack_outcome(id.encode(), row, NO_LABEL, 1.0))
         service.append(Kind.ERASED, b"")
         service.ids.forget(key)
         return known

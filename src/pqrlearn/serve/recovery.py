@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final
 
 from pqrlearn.errors import Corrupt, HyperError
 from pqrlearn.learners import Auto
@@ -15,6 +17,9 @@ from pqrlearn.serve.ids import Ids
 from pqrlearn.serve.log import LogWriter
 from pqrlearn.serve.replica import Erased, Replica
 from pqrlearn.serve.settings import Settings
+
+AT_ONCE: Final = 1000
+"""Records that are replayed together."""
 
 
 @dataclass
@@ -56,10 +61,12 @@ def recover(
 
 def _replay(log: LogWriter, found: Recovered) -> None:
     try:
-        for record in log.records(found.replica.position):
-            found.ids.apply(record)
-            found.replica.apply(record)
-            found.records += 1
+        records = log.records(found.replica.position)
+        while some := list(islice(records, AT_ONCE)):
+            for record in some:
+                found.ids.apply(record)
+            found.replica.apply(some)
+            found.records += len(some)
     except (Erased, KeyError) as error:
         raise Corrupt(f"{log.folder}: the log needs a later snapshot ({error})") from None
 
@@ -99,4 +106,4 @@ def _begin(log: LogWriter, replica: Replica, model: bytes, time: int) -> None:
     record = log.append(Kind.SWAP, name.encode(), time)
     log.commit()
     log.forget_synced()
-    replica.apply(record)
+    replica.apply([record])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pqrlearn.logfile import Kind, Outcome, Record, pack_outcome, row_in
+from pqrlearn.logfile import Kind, Record, pack_outcome, row_in
 from pqrlearn.serve.ids import NO_LABEL, key_of
 from pqrlearn.serve.replica import NEGATIVE
 from pqrlearn.serve.service import Service
@@ -54,6 +54,6 @@ def _waits(service: Service, record: Record) -> bool:
 
 
 def _time_out(service: Service, record: Record, *, learned: bool) -> None:
-    id = row_in(record.payload).id
+    name = row_in(record.payload).id.encode()
     kind, label = (Kind.TIMEOUT, NEGATIVE) if learned else (Kind.EXPIRED, NO_LABEL)
-    service.append(kind, pack_outcome(Outcome(id, record.position, label, 1.0)))
+    service.append(kind, pack_outcome(name, record.position, label, 1.0))
