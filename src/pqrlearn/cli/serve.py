@@ -40,8 +40,8 @@ class Command(page.Command):
         "Labels": ("label_window", "unlabelled", "late"),
         "Disk": ("keep_log", "snapshot_records", "segment_bytes"),
         "Limits": (
-            *("max_body", "max_rows", "max_features", "max_pairs", "max_pending", "max_waiting"),
-            "request_time",
+            *("max_body", "max_bodies", "max_rows", "max_features", "max_pairs", "max_pending"),
+            *("max_waiting", "request_time"),
         ),
     }
 
@@ -148,6 +148,11 @@ class Command(page.Command):
     help="Ids remembered after their label, which is learned once. Default: 1,000,000.",
 )
 @click.option("--max-body", type=Bytes(), help="Most bytes of a request. Default: 64MB.")
+@click.option(
+    "--max-bodies",
+    type=Bytes(),
+    help="Most bytes of all requests at a time; then they get 503. Default: four times --max-body.",
+)
 @click.option(
     "--max-rows",
     type=click.IntRange(min=1),

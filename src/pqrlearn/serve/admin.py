@@ -96,7 +96,8 @@ class Admin(Shared):
                     await asyncio.sleep(0.001)
                     if self._service.log.failed is not None:
                         raise unavailable(self._service)
-                await asyncio.to_thread(self._keeper.write)
+                figures = self._service.replica.figures.to_bytes()  # here: GET /v1/status sums too
+                await asyncio.to_thread(self._keeper.write, figures)
                 self._keeper.failed = None
             except PqrError as error:
                 self._keeper.failed = str(error)

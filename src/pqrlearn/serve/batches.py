@@ -156,25 +156,25 @@ def _learn(
     service: Service, line: _Line, id: str, label: float, weight: float, at: int, rows: Rows
 ) -> bool:
     key, text, known = _key(service, id), rows.texts[at], service.ids
-    if text is None and at in rows.refused:
-        raise rows.refused[at]
-    if (row := known.waiting.get(key)) is not None:
+    if (row := known.waiting.get(key)) is not None and at not in rows.refused:
         if text is not None:
             service.same_row(id, text, row)
         line.add(Kind.LABEL, pack_outcome(id.encode(), row, label, weight))
         known.finish(key, Kind.LABEL, row, label)
-    elif known.knows(key):
+        return True
+    if text is None and at in rows.refused:
+        raise rows.refused[at]
+    if row is not None or known.knows(key):
         line.flush()
         learned = service.learn_known(id, key, label, weight, text)
         line.flush()
         return bool(learned)
-    elif text is None:
+    if text is None:
         raise UnknownId(f"no row is known by the id {id!r}")
-    elif at in rows.refused:
+    if at in rows.refused:
         raise rows.refused[at]
-    else:
-        both = pack_labelled(id.encode(), rows.margins[at], label, weight, text)
-        known.finish(key, Kind.BOTH, line.add(Kind.BOTH, both), label)
+    both = pack_labelled(id.encode(), rows.margins[at], label, weight, text)
+    known.finish(key, Kind.BOTH, line.add(Kind.BOTH, both), label)
     return True
 
 

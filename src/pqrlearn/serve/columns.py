@@ -13,7 +13,7 @@ import numpy as np
 
 from pqrlearn.encoder import Encoder, batch_of
 from pqrlearn.errors import PqrError
-from pqrlearn.learners import Learner
+from pqrlearn.learners import FM, Learner
 from pqrlearn.learners.frames import fresh_names
 from pqrlearn.names import Coded, Texts, code_texts
 from pqrlearn.rows import Batch
@@ -38,6 +38,8 @@ def scored(model: Learner, table: Any, settings: Settings, *, kept: bool = True)
     try:
         by_name = model.schema is None
         batch = _by_name(model, arrays, table.num_rows) if by_name else _by_schema(model, table)
+        if batch.new_names is not None and isinstance(model, FM):
+            return None  # whose seeded factors go by a number, which depends on the rows before
         margins = model.margin_many(batch).tolist()
     except PqrError:
         return None  # some row is refused: which one, and why, is said one by one

@@ -146,7 +146,7 @@ async def serve(told: Reader) -> None:
         "/v1/score:batch": Route("predict", scores.score_batch),
     }
     guard = Guard(told.tokens, tuple(told.names))
-    server = server_of(Front(guard, routes, application(pages.routes()), settings.max_body), 10)
+    server = server_of(Front(guard, routes, application(pages.routes()), settings), 10)
     following = asyncio.create_task(_follow(follower, pages, told, server))
     await server.serve(sockets=[socket.socket(fileno=told.file)])
     following.cancel()

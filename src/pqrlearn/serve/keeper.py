@@ -44,7 +44,8 @@ class Keeper:
         barrier = self._service.barrier
         return barrier is not None and self._service.replica.position >= barrier
 
-    def write(self) -> Path:
+    def write(self, figures: bytes) -> Path:
+        """With the figures of the moment when it was `ready`."""
         service, replica = self._service, self._service.replica
         about = snapshots.About(
             position=replica.position,
@@ -55,7 +56,7 @@ class Keeper:
             swaps=replica.swaps,
         )
         model, reference = replica.model, replica.reference
-        return snapshots.save(service.folder, about, model, reference, self._frozen)
+        return snapshots.save(service.folder, about, model, reference, self._frozen, figures)
 
     def end(self) -> None:
         service = self._service
@@ -68,7 +69,7 @@ class Keeper:
         self._service.commit()
         self.begin()
         try:
-            return self.write()
+            return self.write(self._service.replica.figures.to_bytes())
         finally:
             self.end()
 

@@ -129,11 +129,11 @@ class LogWriter(Log):
         found, plain = list[Record](), int(kind)
         with self._turn:
             first = 0 if self._pending else FIRST
-            position, sequence = self.appended, self.sequence
+            position, sequence, pending = self.appended, self.sequence, self._pending
             for payload in payloads:
                 sequence += 1
                 data = packed(plain | first, sequence, time, payload)
-                self._pending.append(data)
+                pending.append(data)
                 found.append(Record(position, plain, sequence, time, payload))
                 position += len(data)
                 first = 0

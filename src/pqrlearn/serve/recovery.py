@@ -91,6 +91,8 @@ def restored(log: Log, found: snapshots.Snapshot) -> Replica:
     replica = Replica(log, found.model, about.position, found.reference)
     replica.sequence, replica.refused = about.sequence, about.refused
     replica.swaps = list(about.swaps)
+    if found.figures is not None and found.figures.loss == replica.model.loss:
+        replica.figures = found.figures
     return replica
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from pqrlearn.errors import HyperError, PqrError
 from pqrlearn.learners import LR, Frozen, Learner, load
-from pqrlearn.logfile import Kind, Log, Record, both_in, label_in, margin_in, row_of
+from pqrlearn.logfile import Kind, Log, Record, both_in, label_in, margin_in
 from pqrlearn.serve.figures import MOMENT, Figures
 
 NEGATIVE: Final = 0.0
@@ -80,13 +80,13 @@ class Replica:
 
     def _learn_labels(self, run: list[Record], *, timeout: bool) -> None:
         outcomes = [label_in(record.payload) for record in run]
-        before = self._log.at_many([row for row, _, _ in outcomes])
-        delays = [record.time - row.time for record, row in zip(run, before, strict=True)]
+        before = self._log.rows_at([row for row, _, _ in outcomes])
+        delays = [record.time - row[0] for record, row in zip(run, before, strict=True)]
         self.figures.delayed(delays, timeout=timeout)
-        rows = []
-        for (_, label, weight), record in zip(outcomes, before, strict=True):
-            margin, features = row_of(record)
-            rows.append((features, label, weight, margin))
+        rows = [
+            (features, label, weight, margin)
+            for (_, label, weight), (_, margin, features) in zip(outcomes, before, strict=True)
+        ]
         self._learn(run[0].time, rows)
 
     def _learn(self, time: int, rows: list[tuple[bytes, float, float, float]]) -> None:

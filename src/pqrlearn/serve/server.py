@@ -160,7 +160,7 @@ class _Parts:
         routes = routes_of(Api(self.service, self.committer))
         guard = Guard(listening.tokens, listening.names)
         rest = application(self.admin.routes())
-        self.admin.front = Front(guard, routes, rest, self.service.settings.max_body)
+        self.admin.front = Front(guard, routes, rest, self.service.settings)
         return self.admin.front
 
     async def chores(self, stopping: asyncio.Event) -> None:

@@ -34,6 +34,12 @@ class Settings:
     """Of a batch."""
     max_body: int = 64_000_000
     """Bytes of a request."""
+    max_bodies: int | None = None
+    """Bytes of all requests at a time; None: four times `max_body`."""
+
+    @property
+    def all_bodies(self) -> int:
+        return 4 * self.max_body if self.max_bodies is None else self.max_bodies
 
     def __post_init__(self) -> None:
         if self.label_window is not None and not 0 < self.label_window < 1e9:
@@ -47,3 +53,7 @@ class Settings:
         ):
             if getattr(self, name) < 1:
                 raise HyperError(f"{name}={getattr(self, name)!r} must be at least 1")
+        if self.all_bodies < self.max_body:
+            raise HyperError(
+                f"max_bodies={self.max_bodies!r} must be at least max_body={self.max_body!r}"
+            )
