@@ -57,7 +57,7 @@ def by_schema() -> Learner:
 
 MAKE: dict[str, Callable[[], Learner]] = {
     "lr": lambda: trained(LR()),
-    "pqr": lambda: trained(PQR(Separation.top_k([{"site": "news"}, {"site": "shop"}, {"hour": "9"}], 3))),
+    "pqr": lambda: trained(PQR(Separation.top_k([{"site": "news", "hour": "9"}], 2))),
     "fm": lambda: trained(FM()),
     "auto": lambda: trained(Auto()),
     "by schema": by_schema,

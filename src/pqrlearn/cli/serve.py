@@ -13,7 +13,7 @@ import click
 
 from pqrlearn.cli import options, page, show
 from pqrlearn.cli.words import Bytes, Choice
-from pqrlearn.errors import MissingExtra, SettingsConflict
+from pqrlearn.errors import MissingExtra, NotAModel, SettingsConflict
 from pqrlearn.schema import Schema
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -220,12 +220,12 @@ def serve(folder: str, quiet: bool, access_log: bool, **rest: Any) -> None:
     if schema is not None and model is not None:
         raise SettingsConflict("{schema} is for a service without {model_file}, which has its own")
     settings = Settings(**{name: value for name, value in rest.items() if value is not None})
-    service = Service(
-        Path(folder),
-        settings,
-        model=None if model is None else server.read_model(model),
-        schema=None if schema is None else Schema.read(schema),
-    )
+    data = None if model is None else server.read_model(model)
+    given = None if schema is None else Schema.read(schema)
+    try:
+        service = Service(Path(folder), settings, model=data, schema=given)
+    except NotAModel as error:
+        raise NotAModel(str(error).replace("<bytes>", str(model))) from None
     if not quiet:
         _note(service)
     server.run(service, listening, lambda url: print(url, flush=True))

@@ -71,7 +71,7 @@ class Admin(Shared):
             try:
                 name = await asyncio.to_thread(models.keep, folder, data)
             except PqrError as error:
-                raise Refused(str(error)) from None
+                raise Refused(str(error).replace("<bytes>", "the body")) from None
             swapped = self._service.take_over(name)
             await self._committer.durable()
         return as_json({"file": name, "swapped": swapped})

@@ -47,7 +47,8 @@ def recover(
     _replay(log, found)
     swaps = found.replica.swaps
     if not swaps:
-        _begin(log, found.replica, model or _fresh(schema), int(clock() * 1e6))
+        given = _fresh(schema) if model is None else model
+        _begin(log, found.replica, given, int(clock() * 1e6))
     elif model is not None and models.name_of(model) != swaps[-1][1]:
         raise HyperError(
             f"{log.folder}: has another model than the one given: start it without one, and POST "

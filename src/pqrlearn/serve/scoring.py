@@ -32,6 +32,8 @@ def margin_of(model: Learner, features: dict[str, Any], settings: Settings) -> f
 def check_size(model: Learner, features: dict[str, Any], settings: Settings) -> None:
     size = len(features)
     if list in map(type, features.values()):
+        if model.schema is None:
+            raise Refused("a list needs a model with a schema that says which features are lists")
         size += sum(len(value) - 1 for value in features.values() if type(value) is list)
     if size > settings.max_features:
         raise Refused(f"a row of {size:,} features; at most {settings.max_features:,}")

@@ -63,7 +63,8 @@ class Listening:
         try:
             return socket.create_server(where, family=family, backlog=1024, reuse_port=shared)
         except OSError as error:
-            why = os.strerror(error.errno) if error.errno else str(error)
+            known = error.errno is not None and error.errno > 0  # not that of a name
+            why = os.strerror(error.errno or 0) if known else error.strerror or str(error)
             raise PqrError(f"{self.host}:{port}: cannot listen there: {why}") from None
 
 

@@ -43,7 +43,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.label_window is not None and not 0 < self.label_window < 1e9:
-            raise HyperError(f"label_window={self.label_window!r} must be positive seconds")
+            raise HyperError(
+                f"label_window={self.label_window!r} must be more than 0 and less than 1e9 seconds"
+            )
         for name, words in (("unlabelled", ("negative", "forget")), ("late", ("learn", "refuse"))):
             if getattr(self, name) not in words:
                 raise HyperError(f"{name}={getattr(self, name)!r} must be {' or '.join(words)}")
