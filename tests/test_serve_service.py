@@ -110,7 +110,7 @@ def test_a_row_and_its_label_may_come_together(service: Service) -> None:
     ("features", "message"),
     [
         ({"a": float("inf")}, "not a finite"),
-        ({"a": [1, 2]}, "not a number"),
+        ({"a": [1, 2]}, "a list needs a model with a schema"),
         ({"a": {"b": 1}}, "not a number"),
         ({"a": 1e38, "b": 1e39}, "not a finite"),
     ],

@@ -120,6 +120,11 @@ def row_in(payload: bytes) -> Row:
     return Row(payload[_ROW.size : end].decode(), margin, payload[end:])
 
 
+def name_in(payload: bytes) -> bytes:
+    """The id of a `Row`, in UTF-8."""
+    return payload[_ROW.size : _ROW.size + _ROW.unpack_from(payload)[1]]
+
+
 def margin_in(payload: bytes) -> float:
     """The margin of PREDICT or BOTH."""
     margin: float = _MARGIN.unpack_from(payload)[0]

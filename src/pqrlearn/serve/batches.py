@@ -6,8 +6,7 @@ an answer of its own, or a reason why it was refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import attrgetter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pqrlearn.learners import Learner
@@ -18,7 +17,6 @@ from pqrlearn.serve.scoring import margin_of
 from pqrlearn.serve.service import Service, new_ids, text_of
 from pqrlearn.serve.settings import Settings
 
-_POSITION = attrgetter("position")
 Refusals = dict[int, Refused]
 """Why rows were refused, by their numbers."""
 
@@ -59,10 +57,29 @@ def predict(service: Service, ids: Sequence[str | None] | None, rows: Rows) -> l
     """The ids of rows, which now wait for labels. A row that was there before has its old margin,
     which replaces the one in `rows`; what is refused is added to `rows.refused`."""
     names: list[str] = new_ids(len(rows.margins))
-    if ids is not None:
-        names = [new if id is None else id for id, new in zip(ids, names, strict=True)]
-    keys: dict[bytes, int] = {}
-    """Of new rows."""
+    again: list[int] = []
+    if ids is None:  # no such id can have been there
+        new = [at for at, text in enumerate(rows.texts) if text and at not in rows.refused]
+        keys = [names[at].encode() for at in new]
+    else:
+        names = [made if id is None else id for id, made in zip(ids, names, strict=True)]
+        found, again = _new_rows(service, names, rows)
+        keys, new = list(found), list(found.values())
+    margins, texts = rows.margins, rows.texts
+    payloads = [pack_row(names[at].encode(), margins[at], texts[at] or b"") for at in new]
+    records = service.put(Kind.PREDICT, payloads)
+    places = [record.position for record in records]
+    service.ids.waiting.update(zip(keys, places, strict=True))
+    for at in again:
+        _repeat(service, names[at], at, rows)
+    return names
+
+
+def _new_rows(
+    service: Service, names: Sequence[str], rows: Rows
+) -> tuple[dict[bytes, int], list[int]]:
+    """The keys and numbers of rows that are new; the numbers of those that are not."""
+    new: dict[bytes, int] = {}
     again: list[int] = []
     known = service.ids.knows
     for at, (name, text) in enumerate(zip(names, rows.texts, strict=True)):
@@ -73,21 +90,11 @@ def predict(service: Service, ids: Sequence[str | None] | None, rows: Rows) -> l
         except Refused as error:
             rows.refused[at] = error
             continue
-        if key in keys or known(key):
+        if key in new or known(key):
             again.append(at)
         elif at not in rows.refused:
-            keys[key] = at
-    payloads = map(_payload(names, rows), keys.values())
-    records = service.put(Kind.PREDICT, payloads)
-    service.ids.waiting.update(zip(keys, map(_POSITION, records), strict=True))
-    for at in again:
-        _repeat(service, names[at], at, rows)
-    return names
-
-
-def _payload(names: Sequence[str], rows: Rows) -> Callable[[int], bytes]:
-    margins, texts = rows.margins, rows.texts
-    return lambda at: pack_row(names[at].encode(), margins[at], texts[at] or b"")
+            new[key] = at
+    return new, again
 
 
 def _repeat(service: Service, id: str, at: int, rows: Rows) -> None:
@@ -134,8 +141,10 @@ def learn(
     rows: Rows,
 ) -> list[bool]:
     """Which labels are learned; what is refused is added to `rows.refused`."""
-    line, learned = _Line(service), list[bool]()
     bad = service.bad_labels(labels, weights)
+    if not bad and _learn_waiting(service, ids, labels, weights, rows):
+        return [True] * len(ids)
+    line, learned = _Line(service), list[bool]()
     for at, (id, label, weight) in enumerate(zip(ids, labels, weights, strict=True)):
         new = False
         try:
@@ -150,6 +159,29 @@ def learn(
         learned.append(new)
     line.flush()
     return learned
+
+
+def _learn_waiting(
+    service: Service,
+    ids: Sequence[str],
+    labels: Sequence[float],
+    weights: Sequence[float],
+    rows: Rows,
+) -> bool:
+    """Learns a batch, if it has one good label for each of some rows that wait, and no more."""
+    known = service.ids
+    if max(map(len, ids), default=0) > LONGEST_KEY or any(rows.texts) or rows.refused:
+        return False
+    keys = [id.encode(errors="replace") for id in ids]
+    places = [known.waiting.get(key) for key in keys]
+    waiting = [place for place in places if place is not None]
+    if len(waiting) < len(ids) or len({*waiting}) < len(ids):
+        return False
+    each = zip(keys, waiting, labels, weights, strict=True)
+    service.put(Kind.LABEL, [pack_outcome(*one) for one in each])
+    for key, row, label in zip(keys, waiting, labels, strict=True):
+        known.finish(key, Kind.LABEL, row, label)
+    return True
 
 
 def _learn(

@@ -91,7 +91,7 @@ class Keeper:
         What the model has learned from its row stays. A snapshot comes next, and then `erase`:
         without the record, the model could not be replayed.
         """
-        service, key = self._service, key_of(id)
+        service, key = self._service, key_of(id.encode())
         row = service.ids.waiting.get(key)
         known = row is not None or service.ids.finished(key) is not None
         if row is not None:

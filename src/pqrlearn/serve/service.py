@@ -218,7 +218,7 @@ class Service:
     def key(self, id: str) -> bytes:
         if not 0 < len(id.encode(errors="replace")) <= LONGEST_ID or not id.isprintable():
             raise Refused(f"an id must have 1 to {LONGEST_ID} bytes of printable text")
-        return key_of(id)
+        return key_of(id.encode())
 
     def check_label(self, label: float, weight: float) -> None:
         loss = loss_named(self.model.loss)
