@@ -44,11 +44,11 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _source(result: Result) -> str:
+    machine = result["machine"]
     text = f"Measured on {result['date']} at {result['commit']} by `{result['command']}`, on "
-    text += (
-        f"{result['machine']}; {result['repeats']} rounds, medians. The client runs on the same "
-    )
-    return text + "machine.\n"
+    text += f"{machine['cpu']}, {machine['cores']} cores, with a load of {machine['load']:.1f}; "
+    text += f"{result['repeats']} rounds, medians. The client runs on the same machine.\n"
+    return text
 
 
 def _targets(result: Result) -> str:

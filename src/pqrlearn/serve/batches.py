@@ -142,7 +142,7 @@ def learn(
 ) -> list[bool]:
     """Which labels are learned; what is refused is added to `rows.refused`."""
     bad = service.bad_labels(labels, weights)
-    if not bad and _learn_waiting(service, ids, labels, weights, rows):
+    if not bad and not rows.refused and _learn_together(service, ids, labels, weights, rows):
         return [True] * len(ids)
     line, learned = _Line(service), list[bool]()
     for at, (id, label, weight) in enumerate(zip(ids, labels, weights, strict=True)):
@@ -161,26 +161,30 @@ def learn(
     return learned
 
 
-def _learn_waiting(
+def _learn_together(
     service: Service,
     ids: Sequence[str],
     labels: Sequence[float],
     weights: Sequence[float],
     rows: Rows,
 ) -> bool:
-    """Learns a batch, if it has one good label for each of some rows that wait, and no more."""
-    known = service.ids
-    if max(map(len, ids), default=0) > LONGEST_KEY or any(rows.texts) or rows.refused:
-        return False
+    """Learns a batch of good labels, if all of their rows wait, or all are new and come with them;
+    and if no id occurs twice."""
+    known, texts = service.ids, [text for text in rows.texts if text is not None]
     keys = [id.encode(errors="replace") for id in ids]
-    places = [known.waiting.get(key) for key in keys]
-    waiting = [place for place in places if place is not None]
-    if len(waiting) < len(ids) or len({*waiting}) < len(ids):
+    short = max(map(len, keys), default=0) <= LONGEST_KEY and all(map(str.isprintable, ids))
+    if not short or not all(keys) or len({*keys}) < len(keys):
         return False
-    each = zip(keys, waiting, labels, weights, strict=True)
-    service.put(Kind.LABEL, [pack_outcome(*one) for one in each])
-    for key, row, label in zip(keys, waiting, labels, strict=True):
-        known.finish(key, Kind.LABEL, row, label)
+    if not texts and known.waiting.keys() >= {*keys}:
+        kind, places = Kind.LABEL, [known.waiting[key] for key in keys]
+        service.put(kind, map(pack_outcome, keys, places, labels, weights))
+    elif len(texts) == len(keys) and not any(map(known.knows, keys)):
+        kind, payloads = Kind.BOTH, map(pack_labelled, keys, rows.margins, labels, weights, texts)
+        places = [record.position for record in service.put(kind, payloads)]
+    else:
+        return False
+    for key, place, label in zip(keys, places, labels, strict=True):
+        known.finish(key, kind, place, label)
     return True
 
 
