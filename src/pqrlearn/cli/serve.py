@@ -41,7 +41,7 @@ class Command(page.Command):
         "Disk": ("keep_log", "snapshot_records", "segment_bytes"),
         "Limits": (
             *("max_body", "max_bodies", "max_rows", "max_features", "max_pairs", "max_pending"),
-            *("max_waiting", "request_time"),
+            *("max_unlearned", "max_waiting", "request_time"),
         ),
     }
 
@@ -176,6 +176,13 @@ class Command(page.Command):
     type=click.IntRange(min=1),
     metavar="N",
     help="Most records that wait for the disk; then requests get 503. Default: 100,000.",
+)
+@click.option(
+    "--max-unlearned",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Most records that wait to be learned while a snapshot is written; then requests get 503. "
+    "Default: 1,000,000.",
 )
 @click.option(
     "--request-time",

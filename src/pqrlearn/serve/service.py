@@ -109,6 +109,8 @@ class Service:
             self._lock.release()
             raise
         self._effects: deque[list[Record]] = deque()
+        self.unlearned = 0
+        """How many records are not learned yet: they wait for the disk, or for a snapshot."""
         self.barrier: int | None = None
         """Where learning stops for now, so that a snapshot can be written."""
         self._offset = max(clock(), self.log.time / 1e6) - _steady()
@@ -240,6 +242,8 @@ class Service:
     def check_room(self, rows: int = 1) -> None:
         if self.log.waiting + rows > max(self.settings.max_pending, rows):
             raise Unavailable("too many requests wait for the disk: try again in a second")
+        if self.unlearned + rows > max(self.settings.max_unlearned, rows):
+            raise Unavailable("too many records wait to be learned: try again in a second")
 
     # -- logging and learning --------------------------------------------------------------
 
@@ -257,6 +261,7 @@ class Service:
         records = self.log.append_many(kind, payloads, self.now())
         if records:
             self._effects.append(records)
+            self.unlearned += len(records)
         return records
 
     def commit(self) -> int:
@@ -273,7 +278,8 @@ class Service:
         if self.barrier is not None:
             end = min(end, self.barrier)
         while effects and effects[0][0].position < end:
-            self.replica.apply_run(effects.popleft())
+            self.replica.apply_run(effects[0])
+            self.unlearned -= len(effects.popleft())
         self.log.forget_synced()
 
     def take_over(self, name: str) -> bool:

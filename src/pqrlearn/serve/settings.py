@@ -26,6 +26,8 @@ class Settings:
     max_finished: int = 1_000_000
     max_pending: int = 100_000
     """Records that are not on disk yet."""
+    max_unlearned: int = 1_000_000
+    """Records that are not learned yet, because a snapshot is being written."""
     max_features: int = 10_000
     """Of a row."""
     max_pairs: int = 1_000_000
@@ -51,7 +53,7 @@ class Settings:
                 raise HyperError(f"{name}={getattr(self, name)!r} must be {' or '.join(words)}")
         for name in (
             *("segment_bytes", "snapshot_records", "max_waiting", "max_finished", "max_pending"),
-            *("max_features", "max_pairs", "max_rows", "max_body"),
+            *("max_unlearned", "max_features", "max_pairs", "max_rows", "max_body"),
         ):
             if getattr(self, name) < 1:
                 raise HyperError(f"{name}={getattr(self, name)!r} must be at least 1")
