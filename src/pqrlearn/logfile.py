@@ -341,7 +341,7 @@ class Log:
         self.segments = segments(self.folder)
 
     def _next_base(self, segment: Segment) -> int:
-        number = self.segments.index(segment) + 1
+        number = bisect_right(self.segments, segment.base, key=lambda segment: segment.base)
         return self.segments[number].base if number < len(self.segments) else 1 << 62
 
     def at(self, position: int) -> Record:
