@@ -235,6 +235,7 @@ def serve(folder: str, quiet: bool, access_log: bool, **rest: Any) -> None:
         raise NotAModel(str(error).replace("<bytes>", str(model))) from None
     if not quiet:
         _note(service)
+    server.look_for_cycles_seldom()
     server.run(service, listening, lambda url: print(url, flush=True))
 
 

@@ -35,7 +35,7 @@ from pqrlearn.serve.positions import Positions
 from pqrlearn.serve.recovery import restored
 from pqrlearn.serve.replica import Erased, Replica
 from pqrlearn.serve.rest import Shared, application, as_json
-from pqrlearn.serve.server import new_loop, server_of
+from pqrlearn.serve.server import look_for_cycles_seldom, new_loop, server_of
 from pqrlearn.serve.settings import Settings
 
 POLL_SECONDS: Final = 0.01
@@ -169,6 +169,7 @@ async def _follow(follower: Follower, pages: Pages, told: Reader, server: Any) -
 def main() -> None:
     warnings.simplefilter("ignore")  # about rows, which are not ours to show
     told = Reader(**json.loads(sys.stdin.buffer.read()))
+    look_for_cycles_seldom()
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(serve(told))
 
