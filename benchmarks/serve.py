@@ -30,7 +30,7 @@ DISTINCT = 10_000
 """Rows that requests are made of."""
 MOST_LEARNED = 20_000
 """Single labels a second for which there are rows enough."""
-ARROW = "application/vnd.apache.arrow.stream"
+JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
 MODELS = {"lr": LR, "auto": Auto}
 Reading = dict[str, Any]
 
@@ -53,13 +53,28 @@ def measured(model: Path, seconds: float, batches: int) -> dict[str, Reading]:
         bodies = texts.batches(rows, BATCH)
         found["predict:batch"] = batched(service, "/v1/predict:batch", bodies, BATCH)
         found["score:batch"] = batched(service, "/v1/score:batch", bodies, BATCH)
-        arrow = texts.arrow_batches(many, BATCH)
-        found["score:batch, Arrow"] = batched(service, "/v1/score:batch", arrow, BATCH, ARROW)
     with served(model) as service:
-        ready = wait_for(service, given, len(many))
-        labels = [texts.label_of(number) for number in range(ready)]
-        bodies = texts.batches(labels, BATCH)
-        found["learn:batch"] = batched(service, "/v1/learn:batch", bodies, BATCH)
+        arrow = texts.arrow_batches(many, BATCH)
+        batched(service, "/v1/score:batch", arrow[:1], BATCH, ARROW)  # imports pyarrow
+        found["predict:batch, Arrow"] = batched(service, "/v1/predict:batch", arrow, BATCH, ARROW)
+        found["score:batch, Arrow"] = batched(service, "/v1/score:batch", arrow, BATCH, ARROW)
+    return found | measured_labels(model, many)
+
+
+def measured_labels(model: Path, many: list[texts.Row]) -> dict[str, Reading]:
+    """Batches of labels, for rows that wait and together with their rows."""
+    labels = [texts.label_of(number) for number in range(len(many))]
+    whole = [one | {"features": row} for one, row in zip(labels, many, strict=True)]
+    flat = [one | row for one, row in zip(labels, many, strict=True)]
+    found: dict[str, Reading] = {}
+    for way, put, kind in (("", texts.batches, JSON), (", Arrow", texts.arrow_batches, ARROW)):
+        for load, rows in (("learn:batch", labels), ("learn:batch with rows", whole)):
+            with served(model) as service:
+                batched(service, "/v1/score:batch", texts.arrow_batches(many[:1], 1), 1, ARROW)
+                if rows is labels:
+                    wait_for(service, many, len(many))
+                bodies = put(rows if kind == JSON or rows is labels else flat, BATCH)
+                found[load + way] = batched(service, "/v1/learn:batch", bodies, BATCH, kind)
     return found
 
 

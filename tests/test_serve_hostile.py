@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -85,6 +87,30 @@ def test_chunks_are_counted_while_they_come_in(running: Running) -> None:
         with suppress(ConnectionResetError):
             assert b"413" in connection.recv(1000)
     assert running.client.get("/healthz").status_code == 200
+
+
+def test_the_bodies_of_all_requests_have_a_limit(tmp_path: Path) -> None:
+    limits = ("--max-body", 100_000, "--max-bodies", 250_000, "--request-time", "300s")
+    head = b"POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99000\r\n\r\n"
+    body = json.dumps({"features": {"a": "x" * 90_000}})
+    with Running(tmp_path / "log", *limits) as running:
+        assert running.client.post("/v1/score", content=body).status_code == 200
+        slow = [connected(running) for _ in range(2)]
+        for connection in slow:
+            connection.sendall(head + b" " * 90_000)
+        found = httpx.Response(200)
+        deadline = time.monotonic() + SECONDS
+        while found.status_code == 200 and time.monotonic() < deadline:  # until all of it is there
+            found = running.client.post("/v1/score", content=body)
+        assert found.status_code == 503, "both bodies have come in"
+        assert found.headers["retry-after"] == "1"
+        assert found.json()["error"] == "other requests are too large: try again in a second"
+        for connection in slow:
+            connection.close()
+        while found.status_code == 503 and time.monotonic() < deadline:
+            found = running.client.post("/v1/score", content=body)
+        assert found.status_code == 200
+        assert "Traceback" not in running.stop()
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_batches_answer_each_row(server: Running) -> None:
     answers = server.ok("/v1/predict:batch", {"rows": rows})["rows"]
     assert len(answers) == 100
     assert answers[7]["status"] == 422
-    assert "not a number" in answers[7]["error"]
+    assert "a list needs a model with a schema" in answers[7]["error"]
     assert answers[8]["id"] == "b8"
     labels = [{"id": f"b{n}", "label": n % 2} for n in range(100)]
     answers = server.ok("/v1/learn:batch", {"rows": labels})["rows"]
@@ -118,6 +118,12 @@ def test_a_missing_id_of_an_arrow_stream_is_made_up(server: Running) -> None:
     asked = server.client.post("/v1/learn:batch", content=stream(table), headers=ARROW)
     assert asked.status_code == 422
     assert "row 0: Object missing required field `label`" in asked.text
+
+
+def test_a_list_needs_a_schema(server: Running) -> None:
+    found = server.post("/v1/predict", {"features": {"a": ["x", "y"]}})
+    assert found.status_code == 422
+    assert found.json()["error"].startswith("a list needs a model with a schema")
 
 
 def test_hostile_arrow_streams_are_refused(server: Running) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from failing import with_failing_calls
 from pqrlearn.errors import Corrupt, DataError, PqrError, WrongVersion
-from pqrlearn.logfile import HEAD, Kind, Log, Outcome, pack_outcome, packed
+from pqrlearn.logfile import HEAD, Kind, Log, pack_outcome, packed
 from pqrlearn.serve.errors import Unavailable
 from pqrlearn.serve.ids import Ids
 from pqrlearn.serve.log import LogWriter
@@ -25,7 +25,7 @@ def filled(folder: Path, groups: int = 5, **settings: int) -> list[int]:
     log, ends = LogWriter(folder, **settings), []
     for group in range(groups):
         for n in range(3):
-            log.append(Kind.LABEL, pack_outcome(Outcome(f"{group}-{n}", 0, 1.0, 1.0)), 1000 + n)
+            log.append(Kind.LABEL, pack_outcome(f"{group}-{n}".encode(), 0, 1.0, 1.0), 1000 + n)
         log.commit()
         ends.append(log.synced)
     log.close()

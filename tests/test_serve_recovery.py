@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from random import Random
 
@@ -9,8 +10,8 @@ import pytest
 
 import pqrlearn
 from pqrlearn import LR, Auto, Column, Schema
-from pqrlearn.errors import HyperError, PqrError
-from pqrlearn.serve import models
+from pqrlearn.errors import Corrupt, HyperError, PqrError
+from pqrlearn.serve import models, snapshots
 from pqrlearn.serve.errors import UnknownId
 from pqrlearn.serve.keeper import Keeper
 from pqrlearn.serve.service import Service
@@ -131,7 +132,7 @@ def test_requests_go_on_while_a_snapshot_is_written(tmp_path: Path) -> None:
     service.commit()
     assert keeper.ready
     assert service.model.rows == rows  # what came after the beginning waits
-    keeper.write()
+    keeper.write(service.replica.figures.to_bytes())
     keeper.end()
     assert service.model.rows == rows + 1
     before = service.model.to_bytes()
@@ -141,6 +142,43 @@ def test_requests_go_on_while_a_snapshot_is_written(tmp_path: Path) -> None:
     assert again.model.to_bytes() == before
     assert again.learn("meanwhile", 1.0)
     assert not again.learn("before", 1.0)
+
+
+def test_figures_survive_a_crash(tmp_path: Path) -> None:
+    folder, random = tmp_path / "log", Random(8)
+    service = start(folder, model=Auto().to_bytes())
+    busy(service, random, 700)
+    Keeper(service).take()
+    busy(service, random, 500)
+    before = service.replica.figures.summary()
+    service.close()
+    again = start(folder)
+    assert 0 < again.recovered.records < 1200
+    assert again.replica.figures.summary() == before
+    assert before["rows"] == 1200
+    assert before["auc"] is not None
+    [path] = snapshots.saved(folder)
+    again.close()
+    (path / "figures.npz").write_bytes(b"nonsense")
+    with pytest.raises(Corrupt, match="figures do not match their checksum"):
+        start(folder)
+
+
+def test_a_snapshot_of_an_older_version_has_no_figures(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    service = start_lr(folder)
+    busy(service, Random(9), 100)
+    Keeper(service).take()
+    before = service.model.to_bytes()
+    service.close()
+    [path] = snapshots.saved(folder)
+    about = json.loads((path / "about.json").read_text())
+    del about["figures_checksum"]
+    (path / "about.json").write_text(json.dumps(about))
+    (path / "figures.npz").unlink()
+    again = start_lr(folder)
+    assert again.model.to_bytes() == before
+    assert again.replica.figures.summary()["rows"] == 0
 
 
 def test_a_second_service_is_refused(service: Service) -> None:

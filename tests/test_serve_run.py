@@ -139,6 +139,19 @@ def test_damage_is_exit_4_with_its_place(tmp_path: Path) -> None:
     assert "damaged at byte 64" in failure(4, "serve", folder, "--port", 0)
 
 
+def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
+    (tmp_path / "empty.pqr").touch()
+    given = ("serve", tmp_path / "log", "--port", 0, "-m", tmp_path / "empty.pqr")
+    assert f"{tmp_path}/empty.pqr: not a model of pqrlearn" in failure(4, *given)
+
+
+def test_a_host_that_nobody_knows_is_an_error(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.toml"
+    tokens.write_text('admin = "aaaaaaaaaaaaaaaaaaaa"\n')
+    given = ("serve", tmp_path / "log", "--quiet", "--port", 0, "--host", "nowhere.invalid")
+    assert "nowhere.invalid:0: cannot listen there: " in failure(1, *given, "--tokens", tokens)
+
+
 def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

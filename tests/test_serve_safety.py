@@ -55,6 +55,13 @@ def test_each_token_is_for_its_own_endpoints(guarded: Running) -> None:
     assert guarded.post("/v1/predict", predict, headers=wrong).status_code == 401
 
 
+def test_a_host_that_is_no_host_is_refused(server: Running) -> None:
+    for host in ("[zzz", "[", "]", "a b", "127.0.0.1]", "[localhost"):
+        found = server.client.get("/healthz", headers={"host": host})
+        assert found.status_code == 421, host
+    assert server.client.get("/healthz", headers={"host": "[::1]:80"}).status_code == 200
+
+
 def test_a_host_must_be_a_name_of_the_service(guarded: Running) -> None:
     port = httpx.URL(guarded.url).port
     for host, status in (

@@ -11,6 +11,7 @@ from pqrlearn import LR, Auto, Column, Schema
 from pqrlearn.errors import HyperError
 from pqrlearn.logfile import Kind
 from pqrlearn.serve.errors import Contradiction, Refused, TooLate, Unavailable, UnknownId
+from pqrlearn.serve.keeper import Keeper
 from pqrlearn.serve.scoring import score
 from pqrlearn.serve.service import Service
 from pqrlearn.serve.settings import Settings
@@ -110,7 +111,7 @@ def test_a_row_and_its_label_may_come_together(service: Service) -> None:
     ("features", "message"),
     [
         ({"a": float("inf")}, "not a finite"),
-        ({"a": [1, 2]}, "not a number"),
+        ({"a": [1, 2]}, "a list needs a model with a schema"),
         ({"a": {"b": 1}}, "not a number"),
         ({"a": 1e38, "b": 1e39}, "not a finite"),
     ],
@@ -168,6 +169,20 @@ def test_records_that_are_not_on_disk_are_bounded(tmp_path: Path) -> None:
         service.predict(A)
     service.commit()
     service.predict(A)
+
+
+def test_records_that_are_not_learned_are_bounded(tmp_path: Path) -> None:
+    service = start_lr(tmp_path / "log", max_unlearned=3)
+    keeper = Keeper(service)
+    keeper.begin()
+    for _ in range(3):
+        service.predict(A)
+        service.commit()
+    with pytest.raises(Unavailable, match="too many records wait to be learned"):
+        service.predict(A)
+    keeper.end()
+    service.predict(A)
+    assert service.unlearned == 1
 
 
 def test_rows_pass_the_schema_of_an_empty_start(tmp_path: Path) -> None:

@@ -27,13 +27,13 @@ class Slow:
         self.entered, self.go_on = threading.Event(), threading.Event()
         self.writing = self.most = 0
 
-    def __call__(self) -> Path:
+    def __call__(self, figures: bytes) -> Path:
         self.writing += 1
         self.most = max(self.most, self.writing)
         self.entered.set()
         assert self.go_on.wait(SECONDS)
         try:
-            return self._write()
+            return self._write(figures)
         finally:
             self.writing -= 1
 

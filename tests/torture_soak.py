@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -69,9 +70,10 @@ def _resident(process: int) -> float:
 
 def _size(folder: Path) -> float:
     found = 0
-    for path in folder.rglob("*"):
-        try:
-            found += path.stat().st_size
-        except FileNotFoundError:
-            continue  # a snapshot that was replaced meanwhile
+    for path, _, names in os.walk(folder):  # which passes over folders that are gone
+        for name in names:
+            try:
+                found += Path(path, name).stat().st_size
+            except FileNotFoundError:
+                continue  # a snapshot that was replaced meanwhile
     return found / 1e6

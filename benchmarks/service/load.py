@@ -103,10 +103,12 @@ def one_at_a_time(daemon: VwDaemon, text: bytes, seconds: float) -> Reading:
     """A line, its answer, the next line: what a client does that needs the answer."""
     lines, count, took = text.splitlines(keepends=True), 0, list[float]()
     daemon.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    daemon.connection.settimeout(60)  # an error, rather than a benchmark that never ends
     before, begin = daemon.cpu(), time.perf_counter()
     while (now := time.perf_counter()) - begin < seconds:
         daemon.connection.sendall(lines[count % len(lines)])
-        daemon.connection.recv(1000)
+        if not daemon.connection.recv(1000):
+            raise BenchmarkError("Vowpal Wabbit's daemon has hung up")
         took.append(time.perf_counter() - now)
         count += 1
     took.sort()

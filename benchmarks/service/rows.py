@@ -78,7 +78,7 @@ def batches(given: list[Any], size: int) -> list[bytes]:
     return [body({"rows": given[at : at + size]}) for at in range(0, len(given), size)]
 
 
-def arrow_batches(given: list[Row], size: int) -> list[bytes]:
+def arrow_batches(given: list[Any], size: int) -> list[bytes]:
     """The same, as Arrow streams."""
     import pyarrow as pa
 

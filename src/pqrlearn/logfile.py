@@ -10,7 +10,7 @@ import json
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 from struct import Struct
@@ -39,14 +39,17 @@ MOST_BYTES: Final = 1 << 26
 """Of a payload. A longer one is a length that was damaged."""
 
 _USUAL_BYTES = 4096  # read at once: most records fit
+_BLOCK_BYTES = 1 << 16  # read at once where records are read in order
 _MOST_FILES = 64  # open at a time
 _KIND_AT = 8  # in a record
 _BEGINS = re.compile(rb"[\x81-\x88]")  # kinds with FIRST
 _LENGTH = Struct("<I")
 _REST = Struct("<BQq")
+_MARGIN = Struct("<d")
 _ROW = Struct("<dH")
 _LABELLED = Struct("<dddH")
 _OUTCOME = Struct("<QddH")
+_ROW_HEADS = {1: _ROW, 1 | FIRST: _ROW, 3: _LABELLED, 3 | FIRST: _LABELLED}
 
 
 class Kind(IntEnum):
@@ -107,9 +110,9 @@ def packed(kind: int, sequence: int, time: int, payload: bytes) -> bytes:
     return length + _LENGTH.pack(crc32c(length + rest)) + rest
 
 
-def pack_row(row: Row) -> bytes:
-    name = row.id.encode()
-    return _ROW.pack(row.margin, len(name)) + name + row.features
+def pack_row(name: bytes, margin: float, features: bytes) -> bytes:
+    """A `Row`; the name is its id."""
+    return _ROW.pack(margin, len(name)) + name + features
 
 
 def row_in(payload: bytes) -> Row:
@@ -118,9 +121,29 @@ def row_in(payload: bytes) -> Row:
     return Row(payload[_ROW.size : end].decode(), margin, payload[end:])
 
 
-def pack_labelled(row: Labelled) -> bytes:
-    name = row.id.encode()
-    return _LABELLED.pack(row.margin, row.label, row.weight, len(name)) + name + row.features
+def name_in(payload: bytes) -> bytes:
+    """The id of a `Row`, in UTF-8."""
+    return payload[_ROW.size : _ROW.size + _ROW.unpack_from(payload)[1]]
+
+
+def margin_in(payload: bytes) -> float:
+    """The margin of PREDICT or BOTH."""
+    margin: float = _MARGIN.unpack_from(payload)[0]
+    return margin
+
+
+def row_of(record: Record) -> tuple[float, bytes]:
+    """Margin and features of PREDICT or BOTH."""
+    head = _ROW if record.kind == Kind.PREDICT else _LABELLED
+    values = head.unpack_from(record.payload)
+    return values[0], record.payload[head.size + values[-1] :]
+
+
+def pack_labelled(
+    name: bytes, margin: float, label: float, weight: float, features: bytes
+) -> bytes:
+    """A `Labelled`."""
+    return _LABELLED.pack(margin, label, weight, len(name)) + name + features
 
 
 def labelled_in(payload: bytes) -> Labelled:
@@ -129,14 +152,26 @@ def labelled_in(payload: bytes) -> Labelled:
     return Labelled(payload[_LABELLED.size : end].decode(), margin, label, weight, payload[end:])
 
 
-def pack_outcome(outcome: Outcome) -> bytes:
-    name = outcome.id.encode()
-    return _OUTCOME.pack(outcome.row, outcome.label, outcome.weight, len(name)) + name
+def pack_outcome(name: bytes, row: int, label: float, weight: float) -> bytes:
+    """An `Outcome`."""
+    return _OUTCOME.pack(row, label, weight, len(name)) + name
 
 
 def outcome_in(payload: bytes) -> Outcome:
     row, label, weight, size = _OUTCOME.unpack_from(payload)
     return Outcome(payload[_OUTCOME.size : _OUTCOME.size + size].decode(), row, label, weight)
+
+
+def label_in(payload: bytes) -> tuple[int, float, float]:
+    """The row, label and weight of an `Outcome`."""
+    row, label, weight, _ = _OUTCOME.unpack_from(payload)
+    return row, label, weight
+
+
+def both_in(payload: bytes) -> tuple[bytes, float, float, float]:
+    """The features, label, weight and margin of a `Labelled`."""
+    margin, label, weight, size = _LABELLED.unpack_from(payload)
+    return payload[_LABELLED.size + size :], label, weight, margin
 
 
 def id_in(record: Record) -> str | None:
@@ -162,6 +197,21 @@ def record_at(data: bytes, at: int, position: int) -> Record | None:
     if crc32c(data[at : at + 4] + data[at + 8 : begin + length]) != checksum:
         return None
     return Record(position, kind & ~FIRST, sequence, time, data[begin : begin + length])
+
+
+def _row_at(data: bytes, at: int) -> tuple[int, float, bytes] | None:
+    """The time, margin and features of the record at byte `at`, if it is whole, and a row."""
+    begin = at + HEADER.size
+    if at < 0 or begin > len(data):
+        return None
+    length, checksum, kind, _, time = HEADER.unpack_from(data, at)
+    end, head = begin + length, _ROW_HEADS.get(kind)
+    if head is None or end > len(data):
+        return None
+    if crc32c(data[at : at + 4] + data[at + 8 : end]) != checksum:
+        return None
+    values = head.unpack_from(data, begin)
+    return time, values[0], data[begin + head.size + values[-1] : end]
 
 
 class Segment(NamedTuple):
@@ -292,13 +342,35 @@ class Log:
         self.segments = segments(self.folder)
 
     def _next_base(self, segment: Segment) -> int:
-        number = self.segments.index(segment) + 1
+        number = bisect_right(self.segments, segment.base, key=lambda segment: segment.base)
         return self.segments[number].base if number < len(self.segments) else 1 << 62
 
     def at(self, position: int) -> Record:
         """The record at a position; KeyError if it is not kept."""
         segment = self._holding(position)
         return _read(self._file(segment), segment, position)
+
+    def rows_at(self, positions: Sequence[int]) -> list[tuple[int, float, bytes]]:
+        """The times, margins and features of rows; those that lie near each other are read at once.
+
+        Like `at` for many, without what labels do not need.
+        """
+        found: list[tuple[int, float, bytes]] = []
+        data, start, last = b"", 0, -_BLOCK_BYTES
+        for position in positions:
+            row = _row_at(data, position - start)
+            if row is None:
+                segment = self._holding(position)
+                near = 0 <= position - last < _BLOCK_BYTES
+                size = _BLOCK_BYTES if near else _USUAL_BYTES
+                data = os.pread(self._file(segment), size, segment.offset(position))
+                start, row = position, _row_at(data, 0)
+            if row is None:  # longer than what was read, or damaged
+                record = self.at(position)
+                row = record.time, *row_of(record)
+            found.append(row)
+            last = position
+        return found
 
     def _holding(self, position: int) -> Segment:
         if self.segments and position >= self.segments[-1].base:

@@ -20,7 +20,9 @@ figure that depends on a nan margin.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -143,6 +145,34 @@ class Metrics:
         self._last_progress = now
         return {"rows": now.rows, "loss": self._loss(now), "recent": self._loss(window)}
 
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """All of it as arrays, for `from_state`.
+
+        >>> clicks = Metrics("logistic")
+        >>> clicks.update([0.5], [1])
+        >>> Metrics.from_state("logistic", clicks.state()).result() == clicks.result()
+        True
+        """
+        found = {"totals": np.array(astuple(self._totals)), "pending": self._pending().copy()}
+        if self._ranking is not None:
+            found |= self._ranking.state()
+        return found
+
+    @classmethod
+    def from_state(cls, loss: LossName, state: Mapping[str, npt.NDArray[Any]]) -> Metrics:
+        """The inverse; KeyError, ValueError or IndexError if `state` has not made it.
+
+        >>> Metrics.from_state("squared", Metrics("squared").state()).result()["rows"]
+        0
+        """
+        found = cls(loss)
+        rows, *sums = state["totals"].tolist()
+        found._totals = found._last_progress = Totals(int(rows), *sums)
+        if found._ranking is not None:
+            found._ranking.restore(state)
+        found.update(*state["pending"])
+        return found
+
     def _loss(self, totals: Totals) -> float:
         """The mean loss as its reported figure."""
         return self._loss_of.metrics.figure(totals.mean(totals.loss))
@@ -197,6 +227,14 @@ class _Ranking:
 
     def add(self, rows: FloatArray) -> None:
         _core.bin_clicks(self._bins, REACH, *rows)
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """The bins that are not empty."""
+        used = np.flatnonzero(self._bins)
+        return {"bins": used.astype(np.uint32), "counts": self._bins[used]}
+
+    def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        self._bins[state["bins"]] = state["counts"]
 
     def result(self, pending: FloatArray, *, known: bool) -> dict[str, float]:
         """AUC including the pending rows; nan unless the loss is `known`."""

@@ -14,7 +14,7 @@ import click
 from pqrlearn import system
 from pqrlearn.cli import options, page, show
 from pqrlearn.cli.words import Bytes, Choice
-from pqrlearn.errors import MissingExtra, PqrError, SettingsConflict
+from pqrlearn.errors import MissingExtra, NotAModel, PqrError, SettingsConflict
 from pqrlearn.schema import Schema
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -41,8 +41,8 @@ class Command(page.Command):
         "Labels": ("label_window", "unlabelled", "late"),
         "Disk": ("keep_log", "snapshot_records", "segment_bytes"),
         "Limits": (
-            *("max_body", "max_rows", "max_features", "max_pairs", "max_pending", "max_waiting"),
-            "request_time",
+            *("max_body", "max_bodies", "max_rows", "max_features", "max_pairs", "max_pending"),
+            *("max_unlearned", "max_waiting", "request_time"),
         ),
     }
 
@@ -150,6 +150,11 @@ class Command(page.Command):
 )
 @click.option("--max-body", type=Bytes(), help="Most bytes of a request. Default: 64MB.")
 @click.option(
+    "--max-bodies",
+    type=Bytes(),
+    help="Most bytes of all requests at a time; then they get 503. Default: four times --max-body.",
+)
+@click.option(
     "--max-rows",
     type=click.IntRange(min=1),
     metavar="N",
@@ -172,6 +177,13 @@ class Command(page.Command):
     type=click.IntRange(min=1),
     metavar="N",
     help="Most records that wait for the disk; then requests get 503. Default: 100,000.",
+)
+@click.option(
+    "--max-unlearned",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Most records that wait to be learned while a snapshot is written; then requests get 503. "
+    "Default: 1,000,000.",
 )
 @click.option(
     "--request-time",
@@ -218,14 +230,15 @@ def serve(folder: str, quiet: bool, access_log: bool, **rest: Any) -> None:
     if schema is not None and model is not None:
         raise SettingsConflict("{schema} is for a service without {model_file}, which has its own")
     settings = Settings(**{name: value for name, value in rest.items() if value is not None})
-    service = Service(
-        Path(folder),
-        settings,
-        model=None if model is None else server.read_model(model),
-        schema=None if schema is None else Schema.read(schema),
-    )
+    data = None if model is None else server.read_model(model)
+    given = None if schema is None else Schema.read(schema)
+    try:
+        service = Service(Path(folder), settings, model=data, schema=given)
+    except NotAModel as error:
+        raise NotAModel(str(error).replace("<bytes>", str(model))) from None
     if not quiet:
         _note(service)
+    server.look_for_cycles_seldom()
     server.run(service, listening, lambda url: print(url, flush=True))
 
 

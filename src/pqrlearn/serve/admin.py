@@ -71,7 +71,7 @@ class Admin(Shared):
             try:
                 name = await asyncio.to_thread(models.keep, folder, data)
             except PqrError as error:
-                raise Refused(str(error)) from None
+                raise Refused(str(error).replace("<bytes>", "the body")) from None
             swapped = self._service.take_over(name)
             await self._committer.durable()
         return as_json({"file": name, "swapped": swapped})
@@ -96,7 +96,8 @@ class Admin(Shared):
                     await asyncio.sleep(0.001)
                     if self._service.log.failed is not None:
                         raise unavailable(self._service)
-                await asyncio.to_thread(self._keeper.write)
+                figures = self._service.replica.figures.to_bytes()  # here: GET /v1/status sums too
+                await asyncio.to_thread(self._keeper.write, figures)
                 self._keeper.failed = None
             except PqrError as error:
                 self._keeper.failed = str(error)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pqrlearn.serve import arrow
+import numpy as np
+
+from pqrlearn.serve import arrow, batches, columns
 from pqrlearn.serve.committer import Committer
-from pqrlearn.serve.errors import Refused, Unavailable
+from pqrlearn.serve.errors import Refused
 from pqrlearn.serve.messages import (
     Failed,
     Learn,
@@ -27,12 +29,21 @@ from pqrlearn.serve.settings import Settings
 
 JSON = b"application/json"
 _predict, _learn, _score = decoder(Predict), decoder(Learn), decoder(Score)
-_predicts, _learns, _scores = decoder(Rows[Predict]), decoder(Rows[Learn]), decoder(Rows[Score])
+_decoders = {of: decoder(Rows[of]) for of in (Predict, Learn, Score)}  # type: ignore[valid-type]
 
 
 class Answer(NamedTuple):
     body: bytes
     kind: bytes = JSON
+
+
+class Asked(NamedTuple):
+    """A batch: what its rows say beside features, as far as there is any, and the rows."""
+
+    ids: Sequence[Any] | None
+    labels: Sequence[float]
+    weights: Sequence[float]
+    rows: batches.Rows
 
 
 class Scores:
@@ -42,38 +53,59 @@ class Scores:
         self._replica, self.settings = replica, settings
 
     async def score(self, body: bytes, kind: bytes) -> Answer:
-        return Answer(encode(self._scored(_score(body).features)))
+        margin, prediction = score(self._replica().model, _score(body).features, self.settings)
+        return Answer(encode(Scored(prediction, margin)))
 
     async def score_batch(self, body: bytes, kind: bytes) -> Answer:
-        rows = self.rows(body, kind, Score, _scores)
-        return self.answer([self.each(self._scored, row.features) for row in rows], kind, Scored)
+        rows = self.asked(body, kind, Score).rows
+        return self.answer(kind, Scored, rows.refused, *self._predictions(rows))
 
-    def _scored(self, features: Any) -> Scored:
-        margin, prediction = score(self._replica().model, features, self.settings)
-        return Scored(prediction, margin)
+    def _predictions(self, rows: batches.Rows) -> tuple[list[float], list[float]]:
+        """Predictions and margins."""
+        predictions = self._replica().model._linked(np.array(rows.margins, np.float64))
+        return predictions.tolist(), rows.margins
 
-    def rows(self, body: bytes, kind: bytes, of: Any, decode: Callable[[bytes], Any]) -> list[Any]:
+    def asked(self, body: bytes, kind: bytes, of: Any) -> Asked:
         """The rows of a batch, in JSON or as an Arrow stream."""
-        most = self.settings.max_rows
+        settings, kept = self.settings, of is not Score
         if arrow.is_arrow(kind):
-            return arrow.requests(body, of, most, self.settings.max_body)
-        rows: list[Any] = decode(body).rows
-        if len(rows) > most:
-            raise Refused(f"a batch of {len(rows):,} rows; at most {most:,}")
-        return rows
+            table = arrow.table_in(body, settings.max_rows, settings.max_body)
+            if (found := self._columns(table, of)) is not None:
+                return found
+            requests = arrow.requests(table, of)
+        else:
+            requests = _decoders[of](body).rows
+            if len(requests) > settings.max_rows:
+                most = settings.max_rows
+                raise Refused(f"a batch of {len(requests):,} rows; at most {most:,}")
+        features = [row.features for row in requests]
+        rows = batches.scored(self._replica().model, features, settings, kept=kept)
+        ids = [row.id for row in requests] if kept else None
+        if of is not Learn:
+            return Asked(ids, [], [], rows)
+        weights = [row.weight for row in requests]
+        return Asked(ids, [row.label for row in requests], weights, rows)
 
-    def each(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """The answer to one row of a batch, or why it was refused."""
-        try:
-            return call(*arguments)
-        except Unavailable:
-            raise
-        except Refused as error:
-            return Failed(str(error), error.status)
+    def _columns(self, table: Any, of: Any) -> Asked | None:
+        """A batch that needs no look at each of its cells."""
+        if (own := arrow.own(table, of)) is None:
+            return None
+        rows: batches.Rows | None = batches.without_features(table.num_rows)
+        if own.features is not None:
+            model, kept = self._replica().model, of is not Score
+            rows = columns.scored(model, own.features, self.settings, kept=kept)
+        return None if rows is None else Asked(own.ids, own.labels, own.weights, rows)
 
-    def answer(self, found: list[Any], kind: bytes, of: Any) -> Answer:
+    def answer(
+        self, kind: bytes, of: Any, refused: batches.Refusals, *fields: Sequence[Any]
+    ) -> Answer:
+        """The fields of answers of this type; a row that was refused has an error instead."""
         if arrow.is_arrow(kind):
-            return Answer(arrow.answers(found, of), arrow.MEDIA_TYPE)
+            named = dict(zip(of.__struct_fields__, fields, strict=True))
+            return Answer(arrow.answers(named, refused), arrow.MEDIA_TYPE)
+        found: list[Any] = list(map(of, *fields))
+        for row, error in refused.items():
+            found[row] = Failed(str(error), error.status)
         return Answer(encode({"rows": found}))
 
 
@@ -85,31 +117,28 @@ class Api(Scores):
         self._service, self._committer = service, committer
 
     async def predict(self, body: bytes, kind: bytes) -> Answer:
-        found = self._predicted(_predict(body))
+        row = _predict(body)
+        found = Predicted(*self._service.predict(row.features, row.id))
         await self._committer.durable()
         return Answer(encode(found))
 
     async def predict_batch(self, body: bytes, kind: bytes) -> Answer:
-        rows = self.rows(body, kind, Predict, _predicts)
-        self._service.check_room(len(rows))
-        found = [self.each(self._predicted, row) for row in rows]
+        ids, _, _, rows = self.asked(body, kind, Predict)
+        self._service.check_room(len(rows.margins))
+        names = batches.predict(self._service, ids, rows)
+        predictions = self._predictions(rows)
         await self._committer.durable()
-        return self.answer(found, kind, Predicted)
+        return self.answer(kind, Predicted, rows.refused, names, *predictions)
 
     async def learn(self, body: bytes, kind: bytes) -> Answer:
-        found = self._learned(_learn(body))
+        row = _learn(body)
+        found = Learned(self._service.learn(row.id, row.label, row.weight, row.features))
         await self._committer.durable()
         return Answer(encode(found))
 
     async def learn_batch(self, body: bytes, kind: bytes) -> Answer:
-        rows = self.rows(body, kind, Learn, _learns)
-        self._service.check_room(len(rows))
-        found = [self.each(self._learned, row) for row in rows]
+        ids, labels, weights, rows = self.asked(body, kind, Learn)
+        self._service.check_room(len(rows.margins))
+        learned = batches.learn(self._service, ids or [], labels, weights, rows)
         await self._committer.durable()
-        return self.answer(found, kind, Learned)
-
-    def _predicted(self, row: Predict) -> Predicted:
-        return Predicted(*self._service.predict(row.features, row.id))
-
-    def _learned(self, row: Learn) -> Learned:
-        return Learned(self._service.learn(row.id, row.label, row.weight, row.features))
+        return self.answer(kind, Learned, rows.refused, learned)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from struct import unpack_from
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from pqrlearn.errors import DataError
 from pqrlearn.serve.errors import Refused
-from pqrlearn.serve.messages import BadRequest, Failed, Learn, Learned, Predicted, Score, Scored
+from pqrlearn.serve.messages import BadRequest, Learn, Predict, Score
 
 MEDIA_TYPE: Final = b"application/vnd.apache.arrow.stream"
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(list[dict[str, Any]]).decode
+_OWN = {Learn: ("id", "label", "weight"), Predict: ("id",), Score: ()}
 _DICTIONARY, _RECORD_BATCH = 2, 3  # types of messages
 
 
@@ -20,15 +22,58 @@ def is_arrow(kind: bytes) -> bool:
     return kind.partition(b";")[0].strip() == MEDIA_TYPE
 
 
-def requests(body: bytes, of: Any, most_rows: int, most_bytes: int) -> list[Any]:
-    """The rows of a stream as requests. The columns id, label and weight are no features."""
-    rows = _rows(_table(body, most_rows, most_bytes))
+class Own(NamedTuple):
+    """What a batch says beside features."""
+
+    ids: list[Any] | None
+    labels: list[float]
+    weights: list[float]
+    features: Any
+    """A table; None if the rows have no features."""
+
+
+def own(table: Any, of: Any) -> Own | None:
+    """The columns id, label and weight, which are no features; None if `requests` must look at
+    each of their cells."""
+    import pyarrow as pa
+
+    names = [name for name in _OWN[of] if name in table.schema.names]
+    cells = {name: table.column(name) for name in names}
+    rest = table.drop_columns(names) if names else table
+    size, ids, weights = table.num_rows, cells.get("id"), cells.get("weight")
+    if ids is not None and not pa.types.is_string(ids.type):
+        return None
+    if of is not Learn:
+        return Own(None if ids is None else ids.to_pylist(), [], [], rest)
+    labels = _numbers(cells.get("label"))
+    amounts = [1.0] * size if weights is None else _numbers(weights)
+    if ids is None or ids.null_count or labels is None or amounts is None:
+        return None
+    return Own(ids.to_pylist(), labels, amounts, rest if rest.num_columns else None)
+
+
+def _numbers(column: Any) -> list[float] | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    types = pa.types
+    if column is None or not (types.is_integer(column.type) or types.is_floating(column.type)):
+        return None
+    column = column.cast(pa.float64())
+    if column.null_count or not pc.all(pc.is_finite(column)).as_py():
+        return None
+    found: list[float] = column.to_pylist()
+    return found
+
+
+def requests(table: Any, of: Any) -> list[Any]:
+    """The rows of a table as requests."""
+    rows = _rows(table)
     if of is Score:
         return [Score(row) for row in rows]
-    own = ("id", "label", "weight") if of is Learn else ("id",)
     found = []
     for row in rows:
-        cells = {name: row.pop(name, None) for name in own}
+        cells = {name: row.pop(name, None) for name in _OWN[of]}
         given: dict[str, Any] = {name: cell for name, cell in cells.items() if cell is not None}
         if row or of is not Learn:
             given["features"] = row
@@ -41,26 +86,37 @@ def requests(body: bytes, of: Any, most_rows: int, most_bytes: int) -> list[Any]
 
 def _rows(table: Any) -> list[dict[str, Any]]:
     """As JSON has them, for that is what the log keeps: a time is a text, nan is missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, column in zip(table.schema.names, table.columns, strict=True):
+        if pa.types.is_floating(column.type) and pc.any(pc.is_inf(column)).as_py():
+            row = pc.index(pc.is_inf(column), True).as_py()
+            raise Refused(f"row {row}: column {name!r}: {column[row].as_py()} is not finite")
     return _decode(_encode(table.to_pylist()))
 
 
-def _table(body: bytes, most_rows: int, most_bytes: int) -> Any:
+def table_in(body: bytes, most_rows: int, most_bytes: int) -> Any:
+    """The table of a stream, within limits: cells are counted as if each of them stood alone."""
     import pyarrow as pa
 
     batches, rows, size = [], 0, 0
     try:
         _refuse_compressed(body)
         stream = pa.ipc.open_stream(pa.py_buffer(body))
-        for name in stream.schema.names:
-            if stream.schema.names.count(name) > 1:
-                raise Refused(f"column {name!r} occurs twice")
+        names = stream.schema.names
+        if len({*names}) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise Refused(f"column {twice!r} occurs twice")
+        around = sum(len(name.encode()) + 4 for name in names)  # in the JSON of each row
         for batch in stream:
             batch.validate(full=True)
-            rows, size = rows + batch.num_rows, size + sum(map(_cost, batch.columns))
+            size += sum(map(_cost, batch.columns)) + around * batch.num_rows
+            rows += batch.num_rows
             if rows > most_rows:
                 raise Refused(f"a batch of more than {most_rows:,} rows")
             if size > most_bytes:
-                raise Refused(f"a batch whose cells are more than {most_bytes:,} bytes")
+                raise Refused(f"a batch whose rows are more than {most_bytes:,} bytes")
             batches.append(batch)
         return pa.Table.from_batches(batches, stream.schema)
     except (pa.ArrowException, OSError, DataError, UnicodeDecodeError) as error:
@@ -80,6 +136,8 @@ def _cost(array: Any) -> int:
         return len(array) + _cost(array.flatten())
     if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType) or _is_strange(kind):
         raise Refused(f"columns of {kind} are not accepted; lists of texts or numbers are")
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return int(array.nbytes)
     sizes = _text_sizes(array)
     return 8 * len(array) if sizes is None else len(array) + _sum(sizes)
 
@@ -149,24 +207,21 @@ def _field(data: bytes, table: int, number: int) -> int | None:
     return table + offset if offset else None
 
 
-def answers(found: list[Any], of: Any) -> bytes:
+def answers(columns: dict[str, Sequence[Any]], refused: Mapping[int, Refused]) -> bytes:
     """Answers as a stream: their fields, and `error` where a row was refused."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     kinds = {"id": pa.string(), "prediction": pa.float64(), "margin": pa.float64()}
     kinds |= {"learned": pa.bool_()}
-    fields = {Predicted: ("id", "prediction", "margin"), Learned: ("learned",)}
-    names = fields.get(of, Scored.__struct_fields__)
-    failed = [isinstance(one, Failed) for one in found]
-    columns = {
-        name: pa.array(
-            [None if bad else getattr(one, name) for one, bad in zip(found, failed, strict=True)],
-            kinds[name],
-        )
-        for name in names
-    }
-    errors = [one.error if bad else None for one, bad in zip(found, failed, strict=True)]
-    table = pa.table(columns | {"error": pa.array(errors, pa.string())})
+    arrays = {name: pa.array(cells, kinds[name]) for name, cells in columns.items()}
+    size = len(next(iter(columns.values())))
+    errors = pa.nulls(size, pa.string())
+    if refused:
+        said = [refused.get(row) for row in range(size)]
+        errors = pa.array([error if error is None else str(error) for error in said], pa.string())
+        arrays = {name: pc.if_else(errors.is_valid(), None, a) for name, a in arrays.items()}
+    table = pa.table(arrays | {"error": errors})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

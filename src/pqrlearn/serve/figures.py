@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
+from io import BytesIO
 from statistics import quantiles
 from typing import Any, Final
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -22,6 +25,7 @@ MOMENT: Final = 10_000_000
 MOMENTS: Final = 360
 BINS: Final = 10
 _DELAYS = 1024
+_WHOLE = ("time", "rows", "labels")  # of a Moment
 
 
 class Moment:
@@ -36,10 +40,15 @@ class Moment:
 
 
 class Figures:
-    """Since the service was started. Rows are summed in blocks, because arrays are quick."""
+    """Since the first row of a log, or since another loss: a snapshot keeps them.
+
+    Rows are summed in blocks, because arrays are quick.
+    """
 
     def __init__(self, loss: LossName) -> None:
         self.loss = loss
+        self.since: int | None = None
+        """The time of the first record."""
         self._of = loss_named(loss)
         self.metrics = Metrics(loss)
         self.reference = Metrics(loss)
@@ -50,28 +59,26 @@ class Figures:
         self._delays: deque[int] = deque(maxlen=_DELAYS)
         self.history: deque[Moment] = deque(maxlen=MOMENTS)
 
-    def predicted(self, time: int, margin: float) -> None:
-        self.rows += 1
-        moment = self._moment(time)
-        moment.rows += 1
-        self._margins.append(margin)
+    def predicted(self, time: int, margins: Sequence[float]) -> None:
+        """Rows that were answered, all of them in the moment of `time`."""
+        self.rows += len(margins)
+        self._moment(time).rows += len(margins)
+        self._margins.extend(margins)
         if len(self._margins) >= BUFFER_ROWS:
             self._flush_rows()
 
-    def delayed(self, microseconds: int, *, timeout: bool) -> None:
-        """How long a label took to come."""
+    def delayed(self, microseconds: Sequence[int], *, timeout: bool) -> None:
+        """How long labels took to come."""
         if timeout:
-            self.timeouts += 1
+            self.timeouts += len(microseconds)
         else:
-            self._delays.append(microseconds)
+            self._delays.extend(microseconds)
 
-    def learned(
-        self, time: int, margin: float, label: float, weight: float, reference: float | None
-    ) -> None:
-        self.labels += 1
-        moment = self._moment(time)
-        moment.labels += 1
-        self._scored.append((margin, label, weight, math.nan if reference is None else reference))
+    def learned(self, time: int, rows: Sequence[tuple[float, float, float, float]]) -> None:
+        """Margins, labels, weights and margins of the reference, all in the moment of `time`."""
+        self.labels += len(rows)
+        self._moment(time).labels += len(rows)
+        self._scored.extend(rows)
         if len(self._scored) >= BUFFER_ROWS:
             self._flush_labels()
 
@@ -82,7 +89,57 @@ class Figures:
             self._flush_rows()
             self._flush_labels()
             history.append(Moment(start))
+            if self.since is None:
+                self.since = time
         return history[-1]
+
+    # -- kept by snapshots ---------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        self._flush_rows()
+        self._flush_labels()
+        counts = self.rows, self.labels, self.timeouts, self.expired, self.since or 0
+        moments = [[getattr(one, name) for name in Moment.__slots__] for one in self.history]
+        arrays = {
+            "loss": np.array(self.loss),
+            "counts": np.array(counts, np.int64),
+            "calibration": self._bins,
+            "delays": np.array(self._delays, np.int64),
+            "history": np.array(moments, np.float64).reshape(-1, len(Moment.__slots__)),
+        }
+        arrays |= {f"model.{name}": array for name, array in self.metrics.state().items()}
+        arrays |= {f"reference.{name}": array for name, array in self.reference.state().items()}
+        file = BytesIO()
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Figures:
+        """ValueError if `to_bytes` has not written it."""
+        try:
+            with np.load(BytesIO(data), allow_pickle=False) as arrays:
+                return cls._restored({name: arrays[name] for name in arrays})
+        except (KeyError, IndexError, TypeError, OSError, BadZipFile) as error:
+            raise ValueError(f"no figures: {error}") from None
+
+    @classmethod
+    def _restored(cls, arrays: dict[str, Any]) -> Figures:
+        loss: Any = str(arrays["loss"])
+        found = cls(loss)
+        rows, labels, timeouts, expired, since = arrays["counts"].tolist()
+        found.rows, found.labels, found.timeouts, found.expired = rows, labels, timeouts, expired
+        found.since, found._bins = since or None, arrays["calibration"]
+        found._delays.extend(arrays["delays"].tolist())
+        for values in arrays["history"].tolist():
+            moment = Moment(0)
+            for name, value in zip(Moment.__slots__, values, strict=True):
+                setattr(moment, name, int(value) if name in _WHOLE else value)
+            found.history.append(moment)
+        found.metrics, found.reference = (
+            Metrics.from_state(loss, {name: arrays[f"{of}.{name}"] for name in _parts(arrays, of)})
+            for of in ("model", "reference")
+        )
+        return found
 
     def _flush_rows(self) -> None:
         if self._margins:
@@ -123,6 +180,7 @@ class Figures:
         of_model = self.metrics.result()
         weights, predictions, labels = self._bins.tolist()
         return {
+            "since": None if self.since is None else self.since / 1e6,
             "rows": self.rows,
             "labels": self.labels,
             "timeouts": self.timeouts,
@@ -161,6 +219,10 @@ class Figures:
             if moment.weight and moment.reference
             else None,
         }
+
+
+def _parts(arrays: dict[str, Any], of: str) -> list[str]:
+    return [name.removeprefix(f"{of}.") for name in arrays if name.startswith(f"{of}.")]
 
 
 def _known(figure: float) -> float | None:

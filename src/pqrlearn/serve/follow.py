@@ -35,7 +35,7 @@ from pqrlearn.serve.positions import Positions
 from pqrlearn.serve.recovery import restored
 from pqrlearn.serve.replica import Erased, Replica
 from pqrlearn.serve.rest import Shared, application, as_json
-from pqrlearn.serve.server import new_loop, server_of
+from pqrlearn.serve.server import look_for_cycles_seldom, new_loop, server_of
 from pqrlearn.serve.settings import Settings
 
 POLL_SECONDS: Final = 0.01
@@ -102,8 +102,7 @@ class Follower:
     def _learn(self, enough: int, end: int) -> None:
         while self.replica.position < enough:
             before = self.replica.position
-            for record in self.log.following(before, min(end, before + AT_ONCE)):
-                self.replica.apply(record)
+            self.replica.apply(list(self.log.following(before, min(end, before + AT_ONCE))))
             if self.replica.position == before:  # the end of a segment
                 self.log.refresh()
                 return
@@ -147,7 +146,7 @@ async def serve(told: Reader) -> None:
         "/v1/score:batch": Route("predict", scores.score_batch),
     }
     guard = Guard(told.tokens, tuple(told.names))
-    server = server_of(Front(guard, routes, application(pages.routes()), settings.max_body), 10)
+    server = server_of(Front(guard, routes, application(pages.routes()), settings), 10)
     following = asyncio.create_task(_follow(follower, pages, told, server))
     await server.serve(sockets=[socket.socket(fileno=told.file)])
     following.cancel()
@@ -170,6 +169,7 @@ async def _follow(follower: Follower, pages: Pages, told: Reader, server: Any) -
 def main() -> None:
     warnings.simplefilter("ignore")  # about rows, which are not ours to show
     told = Reader(**json.loads(sys.stdin.buffer.read()))
+    look_for_cycles_seldom()
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(serve(told))
 

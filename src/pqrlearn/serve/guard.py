@@ -56,8 +56,9 @@ class Guard:
         if host in self._good:
             return
         name = host.decode("latin-1").lower()
-        name = name[: name.rindex("]") + 1] if name.startswith("[") else name.partition(":")[0]
-        if name not in self._names and not is_address(name.strip("[]")):
+        bare = name.startswith("[")  # an address of IPv6
+        name = name[1:].partition("]")[0] if bare else name.partition(":")[0]
+        if not is_address(name) and (bare or name not in self._names):
             raise WrongHost("the Host is not a name of this service: see --host-name")
         if len(self._good) < 100:
             self._good.add(host)

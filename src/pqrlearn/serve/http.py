@@ -11,6 +11,7 @@ from pqrlearn.serve.api import JSON, Answer
 from pqrlearn.serve.errors import Refused, Unavailable
 from pqrlearn.serve.guard import ADMIN, OPEN, READ, Guard
 from pqrlearn.serve.messages import Failed, encode
+from pqrlearn.serve.settings import Settings
 
 Handler = Callable[[bytes, bytes], Awaitable[Answer]]
 Message = MutableMapping[str, Any]
@@ -32,6 +33,23 @@ class TooLarge(Refused):
     status = 413
 
 
+class Crowded(Unavailable):
+    """The bodies of other requests fill the memory that there is for them."""
+
+
+class Bodies:
+    """Bytes of all requests that are coming in or being answered, up to a limit."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.size = 0
+
+    def take(self, size: int) -> None:
+        if self.size + size > self._most:
+            raise Crowded("other requests are too large: try again in a second")
+        self.size += size
+
+
 class WrongEncoding(Refused):
     """A body that would have to be decoded first."""
 
@@ -51,9 +69,11 @@ class Gone(Exception):
 class Front:
     """Guards all endpoints, and answers those of `routes` itself."""
 
-    def __init__(self, guard: Guard, routes: dict[str, Route], rest: App, max_body: int) -> None:
+    def __init__(
+        self, guard: Guard, routes: dict[str, Route], rest: App, settings: Settings
+    ) -> None:
         self._guard, self._routes, self._rest = guard, routes, rest
-        self._max_body = max_body
+        self._max_body, self._bodies = settings.max_body, Bodies(settings.all_bodies)
         self.answered: dict[tuple[str, int], int] = {}
         """How often each route was answered with each status."""
 
@@ -94,8 +114,11 @@ class Front:
         if method != "POST":
             raise WrongMethod("this endpoint takes POST")
         self._guard.check_token(route.role, headers.get(b"authorization", b""))
-        body = await read_body(headers, receive, self._max_body)
-        found = await route.handler(body, headers.get(b"content-type", b""))
+        body = await read_body(headers, receive, self._max_body, self._bodies)
+        try:
+            found = await route.handler(body, headers.get(b"content-type", b""))
+        finally:
+            self._bodies.size -= len(body)
         await reply(send, 200, found.body, found.kind)
         return 200
 
@@ -105,7 +128,7 @@ class Front:
         """To the app for all other endpoints, which is given the whole body."""
         role = role_of(scope["method"], scope["path"])
         self._guard.check_token(role, headers.get(b"authorization", b""))
-        body = await read_body(headers, receive, self._max_body)
+        body = await read_body(headers, receive, self._max_body, self._bodies)
         status, begun = 500, False
 
         async def given() -> Message:
@@ -122,6 +145,8 @@ class Front:
             if not begun:
                 raise
             errors.exception("a request failed")
+        finally:
+            self._bodies.size -= len(body)
         return status
 
     def _note(self, path: str, status: int, method: str, started: float) -> None:
@@ -158,29 +183,31 @@ def _place(path: str) -> str:
     return path if path in known else "other"
 
 
-async def read_body(headers: dict[bytes, bytes], receive: Receive, most: int) -> bytes:
-    """All of a body, counted while it comes in."""
+async def read_body(
+    headers: dict[bytes, bytes], receive: Receive, most: int, bodies: Bodies
+) -> bytes:
+    """All of a body, counted while it comes in; who has it says when it is done with it."""
     if headers.get(b"content-encoding", b"identity") != b"identity":
         raise WrongEncoding("Content-Encoding is not supported: send the body as it is")
     length = headers.get(b"content-length", b"0")
     if not length.isdigit() or int(length) > most:
         raise TooLarge(f"a body of more than {most:,} bytes")
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        if message["type"] == "http.disconnect":
-            raise Gone
-        return body
-    parts, size = [body], len(body)
-    while message.get("more_body"):
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Gone
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > most:
-            raise TooLarge(f"a body of more than {most:,} bytes")
-    return b"".join(parts)
+    parts, size, more = list[bytes](), 0, True
+    try:
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Gone
+            part, more = message.get("body", b""), bool(message.get("more_body"))
+            bodies.take(len(part))
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                raise TooLarge(f"a body of more than {most:,} bytes")
+    except BaseException:
+        bodies.size -= size
+        raise
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 async def reply(
@@ -200,6 +227,6 @@ async def refuse(send: Send, error: Refused) -> None:
         more.append((b"www-authenticate", b"Bearer"))
     if error.status == 405:
         more.append((b"allow", b"POST"))
-    if error.status == 413:
+    if error.status == 413 or isinstance(error, Crowded):  # the rest of the body is not read
         more.append((b"connection", b"close"))
     await reply(send, error.status, encode(Failed(str(error), error.status)), JSON, *more)

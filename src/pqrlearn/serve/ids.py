@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from pqrlearn.logfile import Kind, Record, labelled_in, outcome_in, row_in
+from pqrlearn.logfile import Kind, Record, labelled_in, name_in, outcome_in
 
 LONGEST_KEY: Final = 40
 """Ids of up to so many bytes are their own key; longer ones have a digest."""
@@ -29,14 +29,14 @@ class Finished(NamedTuple):
     label: float
 
 
-def key_of(id: str) -> bytes:
-    """
-    >>> key_of("a1")
+def key_of(name: bytes) -> bytes:
+    """The key of an id in UTF-8.
+
+    >>> key_of(b"a1")
     b'a1'
-    >>> len(key_of("a" * 41))
+    >>> len(key_of(b"a" * 41))
     25
     """
-    name = id.encode()
     if len(name) <= LONGEST_KEY:
         return name
     return _DIGEST_MARK + blake2b(name, digest_size=24).digest()
@@ -60,6 +60,10 @@ class Ids:
         found = self._recent.get(key) or self._older.get(key)
         return None if found is None else Finished(*_FINISHED.unpack(found))
 
+    def knows(self, key: bytes) -> bool:
+        """Whether there is a row by this id, or was lately."""
+        return key in self.waiting or key in self._recent or key in self._older
+
     @property
     def finished_count(self) -> int:
         return len(self._recent) + len(self._older)
@@ -68,13 +72,13 @@ class Ids:
         """Takes note of a record."""
         kind = record.kind
         if kind == Kind.PREDICT:
-            self.waiting[key_of(row_in(record.payload).id)] = record.position
+            self.waiting[key_of(name_in(record.payload))] = record.position
         elif kind == Kind.BOTH:
             both = labelled_in(record.payload)
-            self.finish(key_of(both.id), kind, record.position, both.label)
+            self.finish(key_of(both.id.encode()), kind, record.position, both.label)
         elif kind in (Kind.LABEL, Kind.TIMEOUT, Kind.EXPIRED):
             outcome = outcome_in(record.payload)
-            self.finish(key_of(outcome.id), kind, outcome.row, outcome.label)
+            self.finish(key_of(outcome.id.encode()), kind, outcome.row, outcome.label)
 
     def finish(self, key: bytes, kind: int, row: int, label: float) -> None:
         """The row of an id has a label, or will not get one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pqrlearn.logfile import Kind, Outcome, pack_outcome
+from pqrlearn.logfile import Kind, pack_outcome
 from pqrlearn.serve import models, snapshots
 from pqrlearn.serve.ids import NO_LABEL, key_of
 from pqrlearn.serve.log import erase
@@ -44,7 +44,8 @@ class Keeper:
         barrier = self._service.barrier
         return barrier is not None and self._service.replica.position >= barrier
 
-    def write(self) -> Path:
+    def write(self, figures: bytes) -> Path:
+        """With the figures of the moment when it was `ready`."""
         service, replica = self._service, self._service.replica
         about = snapshots.About(
             position=replica.position,
@@ -55,7 +56,7 @@ class Keeper:
             swaps=replica.swaps,
         )
         model, reference = replica.model, replica.reference
-        return snapshots.save(service.folder, about, model, reference, self._frozen)
+        return snapshots.save(service.folder, about, model, reference, self._frozen, figures)
 
     def end(self) -> None:
         service = self._service
@@ -68,7 +69,7 @@ class Keeper:
         self._service.commit()
         self.begin()
         try:
-            return self.write()
+            return self.write(self._service.replica.figures.to_bytes())
         finally:
             self.end()
 
@@ -90,11 +91,11 @@ class Keeper:
         What the model has learned from its row stays. A snapshot comes next, and then `erase`:
         without the record, the model could not be replayed.
         """
-        service, key = self._service, key_of(id)
+        service, key = self._service, key_of(id.encode())
         row = service.ids.waiting.get(key)
         known = row is not None or service.ids.finished(key) is not None
         if row is not None:
-            service.append(Kind.EXPIRED, pack_outcome(Outcome(id, row, NO_LABEL, 1.0)))
+            service.append(Kind.EXPIRED, pack_outcome(id.encode(), row, NO_LABEL, 1.0))
         service.append(Kind.ERASED, b"")
         service.ids.forget(key)
         return known

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -101,7 +102,9 @@ class LogWriter(Log):
         """Bytes of a torn write that were found at the end, and cut."""
         self._segment_bytes = segment_bytes
         self._pending: list[bytes] = []
-        self._unsynced: dict[int, Record] = {}
+        self._unsynced: deque[list[Record]] = deque()
+        self.waiting = 0
+        """How many records are not on disk yet."""
         self._turn = threading.Lock()
         self._output = -1
         last = self._open_last() if self.segments else None
@@ -131,41 +134,53 @@ class LogWriter(Log):
 
     def append(self, kind: Kind, payload: bytes, time: int) -> Record:
         """Puts a record in line; it is not on disk before the next `commit`."""
+        return self.append_many(kind, [payload], time)[0]
+
+    def append_many(self, kind: Kind, payloads: Iterable[bytes], time: int) -> list[Record]:
+        """The same for many of one kind."""
+        self.check()
+        self.time = time = max(time, self.time)
+        found, plain = list[Record](), int(kind)
+        with self._turn:
+            first = 0 if self._pending else FIRST
+            position, sequence, pending = self.appended, self.sequence, self._pending
+            for payload in payloads:
+                sequence += 1
+                data = packed(plain | first, sequence, time, payload)
+                pending.append(data)
+                found.append(Record(position, plain, sequence, time, payload))
+                position += len(data)
+                first = 0
+            self.appended, self.sequence = position, sequence
+            if found:
+                self._unsynced.append(found)
+                self.waiting += len(found)
+        return found
+
+    def check(self) -> None:
+        """Unavailable if the log cannot be written any more."""
         if self.failed is not None:
             raise _unavailable(self.failed)
-        self.time = time = max(time, self.time)
-        with self._turn:
-            self.sequence += 1
-            first = 0 if self._pending else FIRST
-            data = packed(kind | first, self.sequence, time, payload)
-            record = Record(self.appended, kind, self.sequence, time, payload)
-            self._unsynced[record.position] = record
-            self._pending.append(data)
-            self.appended += len(data)
-        return record
 
     def at(self, position: int) -> Record:
-        found = self._unsynced.get(position)
-        return super().at(position) if found is None else found
+        if position < self.synced:
+            return super().at(position)
+        of = [run for run in self._unsynced if run[0].position <= position]
+        found = [record for record in of[-1] if record.position == position] if of else []
+        if not found:
+            raise KeyError(position)
+        return found[0]
 
     def forget_synced(self) -> None:
         """Frees what was kept of records that can be read from disk now."""
-        for position in list(self._unsynced):
-            if position >= self.synced:
-                break
-            del self._unsynced[position]
-
-    @property
-    def waiting(self) -> int:
-        """How many records are not on disk yet."""
-        return len(self._unsynced)
+        while self._unsynced and self._unsynced[0][0].position < self.synced:
+            self.waiting -= len(self._unsynced.popleft())
 
     # -- committing: any one thread ----------------------------------------------
 
     def commit(self) -> int:
         """Writes and syncs all records in line; returns how many there were."""
-        if self.failed is not None:
-            raise _unavailable(self.failed)
+        self.check()
         with self._turn:
             group, self._pending = self._pending, []
             end, first = self.appended, self.sequence - len(group) + 1

@@ -18,8 +18,8 @@ def exposition(status: Status, front: Front) -> str:
 def _lines(status: Status, front: Front) -> Iterator[str]:
     found = status.summary()
     figures, log, ids = found["figures"], found["log"], found["ids"]
-    yield from _one("rows_total", "counter", "Rows predicted since the start.", figures["rows"])
-    yield from _one("labels_total", "counter", "Labels learned since the start.", figures["labels"])
+    yield from _one("rows_total", "counter", "Rows predicted.", figures["rows"])
+    yield from _one("labels_total", "counter", "Labels learned.", figures["labels"])
     yield from _one("timeouts_total", "counter", "Rows learned as negatives.", figures["timeouts"])
     yield from _one("expired_total", "counter", "Rows that were forgotten.", figures["expired"])
     yield from _one(

@@ -14,7 +14,7 @@ from pathlib import Path
 from pqrlearn.serve.settings import Settings
 
 log = logging.getLogger("pqrlearn.serve")
-_LIMITS = ("max_features", "max_pairs", "max_rows", "max_body")
+_LIMITS = ("max_features", "max_pairs", "max_rows", "max_body", "max_bodies")
 
 
 class Readers:

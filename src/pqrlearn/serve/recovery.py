@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final
 
 from pqrlearn.errors import Corrupt, HyperError
 from pqrlearn.learners import Auto
@@ -15,6 +17,9 @@ from pqrlearn.serve.ids import Ids
 from pqrlearn.serve.log import LogWriter
 from pqrlearn.serve.replica import Erased, Replica
 from pqrlearn.serve.settings import Settings
+
+AT_ONCE: Final = 1000
+"""Records that are replayed together."""
 
 
 @dataclass
@@ -42,7 +47,8 @@ def recover(
     _replay(log, found)
     swaps = found.replica.swaps
     if not swaps:
-        _begin(log, found.replica, model or _fresh(schema), int(clock() * 1e6))
+        given = _fresh(schema) if model is None else model
+        _begin(log, found.replica, given, int(clock() * 1e6))
     elif model is not None and models.name_of(model) != swaps[-1][1]:
         raise HyperError(
             f"{log.folder}: has another model than the one given: start it without one, and POST "
@@ -56,10 +62,12 @@ def recover(
 
 def _replay(log: LogWriter, found: Recovered) -> None:
     try:
-        for record in log.records(found.replica.position):
-            found.ids.apply(record)
-            found.replica.apply(record)
-            found.records += 1
+        records = log.records(found.replica.position)
+        while some := list(islice(records, AT_ONCE)):
+            for record in some:
+                found.ids.apply(record)
+            found.replica.apply(some)
+            found.records += len(some)
     except (Erased, KeyError) as error:
         raise Corrupt(f"{log.folder}: the log needs a later snapshot ({error})") from None
 
@@ -84,6 +92,8 @@ def restored(log: Log, found: snapshots.Snapshot) -> Replica:
     replica = Replica(log, found.model, about.position, found.reference)
     replica.sequence, replica.refused = about.sequence, about.refused
     replica.swaps = list(about.swaps)
+    if found.figures is not None and found.figures.loss == replica.model.loss:
+        replica.figures = found.figures
     return replica
 
 
@@ -99,4 +109,4 @@ def _begin(log: LogWriter, replica: Replica, model: bytes, time: int) -> None:
     record = log.append(Kind.SWAP, name.encode(), time)
     log.commit()
     log.forget_synced()
-    replica.apply(record)
+    replica.apply([record])

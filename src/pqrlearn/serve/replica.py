@@ -5,14 +5,17 @@ Everything here depends on records alone, in their order: no clock, no ids, no c
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, Final
 
 import msgspec
 
 from pqrlearn.errors import HyperError, PqrError
 from pqrlearn.learners import LR, Frozen, Learner, load
-from pqrlearn.logfile import Kind, Log, Record, labelled_in, outcome_in, row_in
-from pqrlearn.serve.figures import Figures
+from pqrlearn.logfile import Kind, Log, Record, both_in, label_in, margin_in
+from pqrlearn.serve.figures import MOMENT, Figures
 
 NEGATIVE: Final = 0.0
 """What a row that nobody labelled in time is learned as."""
@@ -47,50 +50,67 @@ class Replica:
         self.model = model
         self.reference = None if model.kind == LR.kind else reference or reference_of(model)
 
-    def apply(self, record: Record) -> None:
-        """Learns what a record says."""
-        kind = record.kind
+    def apply(self, records: Iterable[Record]) -> None:
+        """Learns what records say, in their order."""
+        for _, run in groupby(records, lambda record: (record.kind, record.time // MOMENT)):
+            self.apply_run(list(run))
+
+    def apply_run(self, run: list[Record]) -> None:
+        """The same for records of one kind and of one moment of the figures."""
+        first, last, kind = run[0], run[-1], run[0].kind
         if kind == Kind.PREDICT:
-            self.figures.predicted(record.time, row_in(record.payload).margin)
-        elif kind in (Kind.LABEL, Kind.TIMEOUT):
-            outcome = outcome_in(record.payload)
-            row = self._log.at(outcome.row)
-            margin, features = _row_of(row)
-            self.figures.delayed(record.time - row.time, timeout=kind == Kind.TIMEOUT)
-            self._learn(features, outcome.label, outcome.weight, margin, record.time)
+            self.figures.predicted(first.time, [margin_in(record.payload) for record in run])
         elif kind == Kind.BOTH:
-            both = labelled_in(record.payload)
-            self.figures.predicted(record.time, both.margin)
-            self._learn(both.features, both.label, both.weight, both.margin, record.time)
+            self._learn_both(run)
+        elif kind in (Kind.LABEL, Kind.TIMEOUT):
+            self._learn_labels(run, timeout=kind == Kind.TIMEOUT)
         elif kind == Kind.EXPIRED:
-            self.figures.expired += 1
+            self.figures.expired += len(run)
         elif kind == Kind.SWAP:
-            self._swap(record)
-        elif kind == Kind.ERASED and record.payload:
-            raise Erased(f"the record at {record.position:,} was erased: it cannot be replayed")
-        self.position, self.sequence = record.end, record.sequence
+            for record in run:
+                self._swap(record)
+        elif kind == Kind.ERASED and (gone := next((one for one in run if one.payload), None)):
+            raise Erased(f"the record at {gone.position:,} was erased: it cannot be replayed")
+        self.position, self.sequence = last.end, last.sequence
 
-    def _learn(
-        self, features: bytes, label: float, weight: float, margin: float, time: int
-    ) -> None:
-        row = features_in(features)
-        beside = self._beside(row, label, weight)
-        try:
-            self.model.learn_one(row, label, weight)
-        except (PqrError, TypeError):  # a model that was swapped in may want other rows
-            self.refused += 1
-            return
-        self.figures.learned(time, margin, label, weight, beside)
+    def _learn_both(self, run: list[Record]) -> None:
+        rows = [both_in(record.payload) for record in run]
+        self.figures.predicted(run[0].time, [margin for *_, margin in rows])
+        self._learn(run[0].time, rows)
 
-    def _beside(self, row: dict[str, Any], label: float, weight: float) -> float | None:
+    def _learn_labels(self, run: list[Record], *, timeout: bool) -> None:
+        outcomes = [label_in(record.payload) for record in run]
+        before = self._log.rows_at([row for row, _, _ in outcomes])
+        delays = [record.time - row[0] for record, row in zip(run, before, strict=True)]
+        self.figures.delayed(delays, timeout=timeout)
+        rows = [
+            (features, label, weight, margin)
+            for (_, label, weight), (_, margin, features) in zip(outcomes, before, strict=True)
+        ]
+        self._learn(run[0].time, rows)
+
+    def _learn(self, time: int, rows: list[tuple[bytes, float, float, float]]) -> None:
+        """Learns rows of features, label, weight and the margin that was served."""
+        scored, learn_one = [], self.model.learn_one
+        for features, label, weight, margin in rows:
+            row = features_in(features)
+            beside = math.nan if self.reference is None else self._beside(row, label, weight)
+            try:
+                learn_one(row, label, weight)
+            except (PqrError, TypeError):  # a model that was swapped in may want other rows
+                self.refused += 1
+                continue
+            scored.append((margin, label, weight, beside))
+        self.figures.learned(time, scored)
+
+    def _beside(self, row: dict[str, Any], label: float, weight: float) -> float:
         """The margin of the reference, which then learns the row too."""
-        if self.reference is None:
-            return None
+        assert self.reference is not None
         try:
             margin = self.reference.margin_one(row)
             self.reference.learn_one(row, label, weight)
         except (PqrError, TypeError):
-            return None
+            return math.nan
         return margin
 
     def _swap(self, record: Record) -> None:
@@ -101,15 +121,6 @@ class Replica:
         self.use(model, self.reference if same else None)
         if model.loss != self.figures.loss:
             self.figures = Figures(model.loss)
-
-
-def _row_of(record: Record) -> tuple[float, bytes]:
-    """Margin and features of a PREDICT or BOTH."""
-    if record.kind == Kind.PREDICT:
-        row = row_in(record.payload)
-        return row.margin, row.features
-    both = labelled_in(record.payload)
-    return both.margin, both.features
 
 
 def check_learns(model: Learner) -> None:

@@ -32,13 +32,24 @@ def margin_of(model: Learner, features: dict[str, Any], settings: Settings) -> f
 def check_size(model: Learner, features: dict[str, Any], settings: Settings) -> None:
     size = len(features)
     if list in map(type, features.values()):
+        if model.schema is None:
+            raise Refused("a list needs a model with a schema that says which features are lists")
         size += sum(len(value) - 1 for value in features.values() if type(value) is list)
     if size > settings.max_features:
         raise Refused(f"a row of {size:,} features; at most {settings.max_features:,}")
-    pairs = size * (size - 1) // 2
-    if pairs > settings.max_pairs and "pair" in model.blocks:
-        most = settings.max_pairs
+    if not fits_size(model, size, settings):
+        pairs, most = _pairs(size), settings.max_pairs
         raise Refused(f"a row of {size:,} features has {pairs:,} pairs; at most {most:,}")
+
+
+def fits_size(model: Learner, size: int, settings: Settings) -> bool:
+    """Whether a row of so many features is within the limits."""
+    few = _pairs(size) <= settings.max_pairs or "pair" not in model.blocks
+    return size <= settings.max_features and few
+
+
+def _pairs(size: int) -> int:
+    return size * (size - 1) // 2
 
 
 def linked(model: Learner, margin: float) -> float:

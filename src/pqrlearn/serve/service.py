@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -20,18 +20,7 @@ import numpy as np
 
 from pqrlearn.errors import HyperError
 from pqrlearn.learners import Learner
-from pqrlearn.logfile import (
-    Kind,
-    Labelled,
-    Outcome,
-    Record,
-    Row,
-    labelled_in,
-    pack_labelled,
-    pack_outcome,
-    pack_row,
-    row_in,
-)
+from pqrlearn.logfile import Kind, Record, pack_labelled, pack_outcome, pack_row, row_of
 from pqrlearn.loss import loss_named
 from pqrlearn.schema import Schema
 from pqrlearn.serve import log as logs
@@ -61,12 +50,27 @@ def fits(loss: str, label: float) -> bool:
     return bool(loss_named(loss).check_label(np.array([label], np.float64)).all())
 
 
-def _text(features: dict[str, Any]) -> bytes:
+def text_of(features: dict[str, Any]) -> bytes:
     """A row as the log keeps it."""
     found = _encoded(features)
     if len(found) > LARGEST_ROW:
         raise Refused(f"a row of {len(found):,} bytes; at most {LARGEST_ROW:,}")
     return found
+
+
+def _present(text: bytes) -> dict[str, Any]:
+    """The features of a row, without those that are absent."""
+    return {name: value for name, value in features_in(text).items() if value is not None}
+
+
+def new_ids(count: int) -> list[str]:
+    """Of 32 hexadecimal digits, so that nobody can guess one.
+
+    >>> [len(id) for id in new_ids(2)]
+    [32, 32]
+    """
+    digits = os.urandom(16 * count).hex()
+    return [digits[at : at + 32] for at in range(0, len(digits), 32)]
 
 
 class Prediction(NamedTuple):
@@ -104,7 +108,9 @@ class Service:
         except BaseException:
             self._lock.release()
             raise
-        self._effects: deque[Record] = deque()
+        self._effects: deque[list[Record]] = deque()
+        self.unlearned = 0
+        """How many records are not learned yet: they wait for the disk, or for a snapshot."""
         self.barrier: int | None = None
         """Where learning stops for now, so that a snapshot can be written."""
         self._offset = max(clock(), self.log.time / 1e6) - _steady()
@@ -133,13 +139,14 @@ class Service:
         """A prediction whose row waits for its label."""
         key = b""
         if id is not None:
-            key = self._key(id)
-            if (before := self._before(key)) is not None:
-                return self._same_row(id, features, before)
+            key = self.key(id)
+            if (before := self.before(key)) is not None:
+                margin = self.same_row(id, _encoded(features), before)
+                return Prediction(id, linked(self.model, margin), margin)
         margin, prediction = score(self.model, features, self.settings)
         self.check_room()
-        name = os.urandom(16).hex() if id is None else id
-        record = self._put(Kind.PREDICT, pack_row(Row(name, margin, _text(features))))
+        name = new_ids(1)[0] if id is None else id
+        record = self._put(Kind.PREDICT, pack_row(name.encode(), margin, text_of(features)))
         self.ids.waiting[key or name.encode()] = record.position
         return Prediction(name, prediction, margin)
 
@@ -151,23 +158,32 @@ class Service:
         features: dict[str, Any] | None = None,
     ) -> bool:
         """Whether the label is learned: not if it has been before."""
-        key = self._key(id)
-        self._check_label(label, weight)
+        key = self.key(id)
+        self.check_label(label, weight)
         self.check_room()
+        text = None if features is None else _encoded(features)
+        if (learned := self.learn_known(id, key, label, weight, text)) is not None:
+            return learned
+        if features is None:
+            raise UnknownId(f"no row is known by the id {id!r}")
+        margin = margin_of(self.model, features, self.settings)
+        both = pack_labelled(id.encode(), margin, label, weight, text_of(features))
+        self.append(Kind.BOTH, both)
+        return True
+
+    def learn_known(
+        self, id: str, key: bytes, label: float, weight: float, text: bytes | None
+    ) -> bool | None:
+        """`learn` for a row that was there before; None if there was none."""
         if (row := self.ids.waiting.get(key)) is not None:
-            if features is not None:
-                self._same_row(id, features, row)
-            self._put(Kind.LABEL, pack_outcome(Outcome(id, row, label, weight)))
+            if text is not None:
+                self.same_row(id, text, row)
+            self._put(Kind.LABEL, pack_outcome(id.encode(), row, label, weight))
             self.ids.finish(key, Kind.LABEL, row, label)
             return True
         if (found := self.ids.finished(key)) is not None:
             return self._learn_again(id, found, label, weight)
-        if features is None:
-            raise UnknownId(f"no row is known by the id {id!r}")
-        margin = margin_of(self.model, features, self.settings)
-        both = Labelled(id, margin, label, weight, _text(features))
-        self.append(Kind.BOTH, pack_labelled(both))
-        return True
+        return None
 
     def _learn_again(self, id: str, found: Finished, label: float, weight: float) -> bool:
         if found.kind == Kind.EXPIRED:
@@ -179,42 +195,46 @@ class Service:
         if self.settings.late == "refuse" or found.row < self.log.first:
             raise TooLate(f"the row of {id!r} was learned as a negative: its label came too late")
         # With its features: the segment of the row may be removed before the next snapshot.
-        row = row_in(self.log.at(found.row).payload)
-        both = Labelled(id, row.margin, label, weight, row.features)
-        self.append(Kind.BOTH, pack_labelled(both))
+        margin, features = row_of(self.log.at(found.row))
+        self.append(Kind.BOTH, pack_labelled(id.encode(), margin, label, weight, features))
         return True
 
-    def _before(self, key: bytes) -> int | None:
+    def before(self, key: bytes) -> int | None:
         """Where the row of an id is, that was predicted before."""
         row = self.ids.waiting.get(key)
         if row is None and (found := self.ids.finished(key)) is not None:
             row = found.row
         return row
 
-    def _same_row(self, id: str, features: dict[str, Any], position: int) -> Prediction:
-        """The answer that was given before to the same row."""
+    def same_row(self, id: str, text: bytes, position: int) -> float:
+        """The margin that was answered before to the same row."""
         if position < self.log.first:
             raise TooLate(f"the id {id!r} has been used, and its row is not kept any more")
-        record = self.log.at(position)
-        both = record.kind == Kind.BOTH
-        row: Any = labelled_in(record.payload) if both else row_in(record.payload)
-        if features_in(row.features) != features_in(_encoded(features)):
+        margin, before = row_of(self.log.at(position))
+        if _present(before) != _present(text):
             raise Contradiction(f"the id {id!r} belongs to a row with other features")
-        return Prediction(id, linked(self.model, row.margin), row.margin)
+        return margin
 
     # -- checks ------------------------------------------------------------------------
 
-    def _key(self, id: str) -> bytes:
+    def key(self, id: str) -> bytes:
         if not 0 < len(id.encode(errors="replace")) <= LONGEST_ID or not id.isprintable():
             raise Refused(f"an id must have 1 to {LONGEST_ID} bytes of printable text")
-        return key_of(id)
+        return key_of(id.encode())
 
-    def _check_label(self, label: float, weight: float) -> None:
+    def check_label(self, label: float, weight: float) -> None:
         loss = loss_named(self.model.loss)
         if not fits(self.model.loss, label):
             raise Refused(f"label {label:g} {loss.wants}")
         if not 0 <= weight < LARGEST_WEIGHT:
             raise Refused(f"weight {weight:g} must be finite and not negative")
+
+    def bad_labels(self, labels: Sequence[float], weights: Sequence[float]) -> set[int]:
+        """The numbers of those that `check_label` refuses."""
+        amounts = np.array(weights, np.float64)
+        good = loss_named(self.model.loss).check_label(np.array(labels, np.float64))
+        good = good & (amounts >= 0) & (amounts < LARGEST_WEIGHT)
+        return set(np.flatnonzero(~good).tolist())
 
     def _kept(self, label: float) -> float:
         return float(loss_named(self.model.loss).kept(np.array([label], np.float64))[0])
@@ -222,6 +242,8 @@ class Service:
     def check_room(self, rows: int = 1) -> None:
         if self.log.waiting + rows > max(self.settings.max_pending, rows):
             raise Unavailable("too many requests wait for the disk: try again in a second")
+        if self.unlearned + rows > max(self.settings.max_unlearned, rows):
+            raise Unavailable("too many records wait to be learned: try again in a second")
 
     # -- logging and learning --------------------------------------------------------------
 
@@ -232,9 +254,15 @@ class Service:
         return record
 
     def _put(self, kind: Kind, payload: bytes) -> Record:
-        record = self.log.append(kind, payload, self.now())
-        self._effects.append(record)
-        return record
+        return self.put(kind, [payload])[0]
+
+    def put(self, kind: Kind, payloads: Iterable[bytes]) -> list[Record]:
+        """Puts records in line, of which the caller takes note."""
+        records = self.log.append_many(kind, payloads, self.now())
+        if records:
+            self._effects.append(records)
+            self.unlearned += len(records)
+        return records
 
     def commit(self) -> int:
         """Writes, syncs and learns all that is in line; returns how many records that were."""
@@ -249,9 +277,9 @@ class Service:
             return
         if self.barrier is not None:
             end = min(end, self.barrier)
-        while effects and effects[0].position < end:
-            self.replica.apply(effects[0])
-            effects.popleft()
+        while effects and effects[0][0].position < end:
+            self.replica.apply_run(effects[0])
+            self.unlearned -= len(effects.popleft())
         self.log.forget_synced()
 
     def take_over(self, name: str) -> bool:
@@ -262,5 +290,5 @@ class Service:
         return True
 
     def _next_model(self) -> str:
-        waiting = [one for one in self._effects if one.kind == Kind.SWAP]
+        waiting = [run[-1] for run in self._effects if run[-1].kind == Kind.SWAP]
         return waiting[-1].payload.decode() if waiting else self.replica.swaps[-1][1]

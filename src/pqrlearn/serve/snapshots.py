@@ -16,6 +16,7 @@ from pqrlearn.errors import Corrupt, PqrError
 from pqrlearn.files import sync, write_error
 from pqrlearn.learners import Learner, load
 from pqrlearn.logfile import crc32c
+from pqrlearn.serve.figures import Figures
 from pqrlearn.serve.ids import Ids
 
 KEPT: Final = 2
@@ -36,6 +37,8 @@ class About:
     swaps: list[tuple[int, str]]
     """Where in the log models were swapped in, and the names of their files; the last is in use."""
     ids_checksum: int = 0
+    figures_checksum: int | None = None
+    """None: it was written by a version that kept no figures."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Snapshot:
     model: Learner
     reference: Learner | None
     ids: Ids
+    figures: Figures | None
 
 
 def saved(folder: Path) -> list[Path]:
@@ -51,7 +55,14 @@ def saved(folder: Path) -> list[Path]:
     return sorted(path for path in (folder / "snapshots").iterdir() if path.name.isdigit())
 
 
-def save(folder: Path, about: About, model: Learner, reference: Learner | None, ids: Any) -> Path:
+def save(
+    folder: Path,
+    about: About,
+    model: Learner,
+    reference: Learner | None,
+    ids: Any,
+    figures: bytes,
+) -> Path:
     """Writes a snapshot; `ids` are frozen ones."""
     target = folder / "snapshots" / f"{about.position:020}"
     temporary = target.with_name(f".{target.name}.part")
@@ -63,7 +74,9 @@ def save(folder: Path, about: About, model: Learner, reference: Learner | None, 
             reference.save(temporary / "reference.pqr")
         data = Ids.to_bytes(ids)
         _write(temporary / "ids", data)
-        text = json.dumps(asdict(about) | {"ids_checksum": crc32c(data)})
+        _write(temporary / "figures.npz", figures)
+        sums = {"ids_checksum": crc32c(data), "figures_checksum": crc32c(figures)}
+        text = json.dumps(asdict(about) | sums)
         _write(temporary / "about.json", text.encode())
         sync(temporary)
         if target.exists():  # of the same position, so of the same content
@@ -99,9 +112,19 @@ def restore(path: Path, most_finished: int) -> Snapshot:
             raise ValueError("the ids do not match their checksum")
         ids = Ids.from_bytes(data, most_finished)
         beside = load(reference) if reference.exists() else None
-        return Snapshot(found, load(path / "model.pqr"), beside, ids)
+        figures = _figures(path, found.figures_checksum)
+        return Snapshot(found, load(path / "model.pqr"), beside, ids, figures)
     except (OSError, ValueError) as error:
         raise _corrupt(path, str(error)) from None
+
+
+def _figures(path: Path, checksum: int | None) -> Figures | None:
+    if checksum is None:
+        return None
+    data = (path / "figures.npz").read_bytes()
+    if crc32c(data) != checksum:
+        raise ValueError("the figures do not match their checksum")
+    return Figures.from_bytes(data)
 
 
 def _corrupt(path: Path, why: str) -> Corrupt:

@@ -49,7 +49,8 @@ class Status:
         self._service, self._committer, self._keeper = service, committer, keeper
         self._positions = positions
         self._started = time.monotonic()
-        self._last = (self._started, 0, 0)
+        figures = service.replica.figures
+        self._last = (self._started, figures.rows, figures.labels)
         self._rates = (0.0, 0.0)
         self.ready = False
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pqrlearn.logfile import Kind, Outcome, Record, pack_outcome, row_in
+from pqrlearn.logfile import Kind, Record, name_in, pack_outcome
 from pqrlearn.serve.ids import NO_LABEL, key_of
 from pqrlearn.serve.replica import NEGATIVE
 from pqrlearn.serve.service import Service
 
-AT_ONCE: Final = 2_000
-"""Records looked at by one call of `expire`."""
+AT_ONCE: Final = 1 << 18
+"""Bytes of the log that one call of `expire` looks at."""
 
 
 def expire(service: Service) -> bool:
@@ -23,7 +23,7 @@ def expire(service: Service) -> bool:
     latest = None
     if settings.label_window is not None:
         latest = service.now() - int(settings.label_window * 1e6)
-    looked = 0
+    looked = False
     for record in _from_oldest(service):
         if _waits(service, record):
             full = len(service.ids.waiting) > settings.max_waiting
@@ -32,28 +32,23 @@ def expire(service: Service) -> bool:
                 return False
             _time_out(service, record, learned=due and settings.unlabelled == "negative")
         service.oldest = record.end
-        looked += 1
-    return looked == AT_ONCE
+        looked = True
+    return looked and service.oldest < service.log.synced
 
 
 def _from_oldest(service: Service) -> Iterator[Record]:
-    position = max(service.oldest, service.log.first)
-    for _ in range(AT_ONCE):
-        if position >= service.log.synced:
-            return
-        record = service.log.at(position)
-        yield record
-        position = record.end
+    position, end = max(service.oldest, service.log.first), service.log.synced
+    if position < end:
+        yield from service.log.following(position, min(end, position + AT_ONCE))
 
 
 def _waits(service: Service, record: Record) -> bool:
     if record.kind != Kind.PREDICT:
         return False
-    key = key_of(row_in(record.payload).id)
-    return service.ids.waiting.get(key) == record.position
+    return service.ids.waiting.get(key_of(name_in(record.payload))) == record.position
 
 
 def _time_out(service: Service, record: Record, *, learned: bool) -> None:
-    id = row_in(record.payload).id
+    name = name_in(record.payload)
     kind, label = (Kind.TIMEOUT, NEGATIVE) if learned else (Kind.EXPIRED, NO_LABEL)
-    service.append(kind, pack_outcome(Outcome(id, record.position, label, 1.0)))
+    service.append(kind, pack_outcome(name, record.position, label, 1.0))

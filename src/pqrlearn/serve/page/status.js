@@ -11,7 +11,8 @@ export function showStatus(status) {
   const title = TITLES[figures.figure] ?? figures.figure;
   showState(status);
   put("rows-rate", rate(rates.rows_per_second));
-  put("rows-total", `${count(figures.rows)} since the start`);
+  const since = figures.since == null ? "" : ` in ${duration(status.time - figures.since)}`;
+  put("rows-total", `${count(figures.rows)}${since}`);
   put("labels-rate", rate(rates.labels_per_second));
   putAll("labels-total", `${count(figures.labels)} learned`, `${count(figures.timeouts)} timed out`);
   put("waiting", count(ids.waiting));
