@@ -3,8 +3,8 @@
     LD_PRELOAD=faults.so python tests/faults_commands.py FOLDER
 
 Whatever fails, and whenever: the output of a command is the old one or the new one, whole; the
-error names a file; a training run that is gone on with ends in the model and the bad rows of one that
-nothing disturbed. Prints how many calls have failed.
+error names a file; a training run that is gone on with ends in the model and the bad rows of one
+that nothing disturbed. Prints how many calls have failed.
 """
 
 from __future__ import annotations
