@@ -180,7 +180,7 @@ void save_and_die(int signal) {  // the process is broken anyway
 }  // namespace
 
 int main(int count, char** texts) {
-  std::uint64_t most = UINT64_MAX, seconds = UINT64_MAX;
+  std::uint64_t most = UINT64_MAX, seconds = 1'000'000'000;
   for (int i = 1; i < count; ++i) {
     const std::string given = texts[i], name = given.substr(0, given.find('='));
     const std::string value = given.substr(name.size() + (name.size() < given.size()));
