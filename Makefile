@@ -142,6 +142,10 @@ build/fuzz/libsvm: $(wildcard fuzz/*.cpp fuzz/*.hpp) $(addprefix csrc/,bind/mess
 		$(CXX) $(SANITIZED) fuzz/libsvm.cpp fuzz/driver.cpp build/fuzz/parse.o -o $@; \
 	fi
 
+# The reader as it is shipped, for texts by the hundred million.
+build/fuzz/grammar: fuzz/grammar.cpp build/fuzz/libsvm
+	$(CXX) -std=c++17 -O2 -ffp-contract=off -Wno-psabi -Icsrc fuzz/grammar.cpp fuzz/libsvm.cpp csrc/parse.cpp -o $@
+
 build/fuzz/vw: fuzz/vw.cpp fuzz/driver.cpp $(addprefix csrc/,vw.cpp vw.hpp coding.hpp platform/from_chars.hpp number.hpp prefetch.hpp)
 	mkdir -p build/fuzz
 	if $(HAS_LIBFUZZER); then \
@@ -211,7 +215,7 @@ tsan: $(TSAN)/.built
 
 # Everything that has ever broken the project, at random seeds (fuzz/README.md): make attack MINUTES=10
 MINUTES ?= 10
-attack: setup build/fuzz/libsvm build/fuzz/vw
+attack: setup build/fuzz/libsvm build/fuzz/grammar build/fuzz/vw
 	$(BIN)/python -m attack --minutes $(MINUTES) $(ATTACK)
 
 # A service under kill -9, SIGSTOP, slow and full disks, jumping clocks, torn writes, flipped bits; then

@@ -11,10 +11,13 @@ import warnings
 from pathlib import Path
 from random import SystemRandom
 
-from attack import base, collisions, files, forks, kills, texts, threads
+from attack import base, collisions, files, forks, kills, services, texts, threads
 
 ATTACKS: dict[str, base.Attack] = {
     "kills": kills.attack,
+    "services": services.attack,
+    "folders": services.folders,
+    "grammar": texts.grammar,
     "libsvm": texts.libsvm,
     "vw": texts.vw,
     "models": files.models,

@@ -162,6 +162,14 @@ bool same_row(const reference::Row& row, const pqr::RowBuffer& rows, std::size_t
          same_bits<float>({row.weight}, {rows.weights[r]});
 }
 
+// What is wrong is in the token that the reference refuses; a bar that tells Vowpal Wabbit's text may
+// be anywhere.
+void check_place(const pqr::BadRow& bad, std::pair<std::size_t, std::size_t> token) {
+  const auto at = static_cast<std::size_t>(bad.byte) - 1;
+  expect((at >= token.first && at <= token.second) || bad.kind == pqr::Bad::looks_like_vw,
+         "what is wrong lies in the token that is");
+}
+
 // Walks the lines; every row and every bad row must be the next one that the parser found.
 void check_reference(std::string_view text, const Outcome& outcome, const Options& options) {
   std::size_t at = 0, row = 0, bad = 0;
@@ -169,12 +177,16 @@ void check_reference(std::string_view text, const Outcome& outcome, const Option
   while (at < text.size() && (options.skip || outcome.bad.empty() || bad == 0)) {
     const std::size_t newline = text.find('\n', at);
     if (newline == std::string_view::npos && !options.last) break;
-    const std::vector<std::string> tokens =
-        reference::read_line(text.substr(at, newline - at), line == 1);
+    const std::string_view given = text.substr(at, newline - at);
+    const std::vector<std::string> tokens = reference::read_line(given, line == 1);
+    std::size_t token = 0;
     const auto read =
-        tokens.empty() ? reference::Row{} : reference::read_row(tokens, options.loss);
+        tokens.empty() ? reference::Row{} : reference::read_row(tokens, options.loss, token);
     if (!read) {
       expect(bad < outcome.bad.size() && outcome.bad[bad].line == line, "a bad row is noticed");
+      if (token < tokens.size()) {
+        check_place(outcome.bad[bad], reference::place_of(given, line == 1, token));
+      }
       ++bad;
       if (!options.skip) break;
     } else if (!tokens.empty()) {

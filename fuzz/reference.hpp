@@ -108,12 +108,15 @@ inline bool sum_up(std::map<std::uint32_t, std::vector<float>>& given, Row& row)
   return true;
 }
 
-// The row of a line that is not blank, or nothing when it is bad.
-inline std::optional<Row> read_row(const std::vector<std::string>& tokens, pqr::Loss loss) {
+// The row of a line that is not blank, or nothing when it is bad: then `t` is the token that is, or
+// their number if the row is bad as a whole.
+inline std::optional<Row> read_row(const std::vector<std::string>& tokens, pqr::Loss loss,
+                                   std::size_t& t) {
   Row row;
+  t = 0;
   if (!read_label(tokens[0], loss, row)) return std::nullopt;
   std::map<std::uint32_t, std::vector<float>> given;
-  for (std::size_t t = 1; t < tokens.size(); ++t) {
+  for (t = 1; t < tokens.size(); ++t) {
     if (tokens[t].compare(0, 4, "qid:") == 0) {
       if (!is_text(tokens[t])) return std::nullopt;
       continue;
@@ -126,6 +129,17 @@ inline std::optional<Row> read_row(const std::vector<std::string>& tokens, pqr::
     given[*index].push_back(*value);
   }
   return sum_up(given, row) ? std::optional(row) : std::nullopt;
+}
+
+// Where a token begins and ends in the text of a line.
+inline std::pair<std::size_t, std::size_t> place_of(std::string_view line, bool first,
+                                                    std::size_t t) {
+  std::size_t begin = 0, end = first && line.substr(0, 3) == "\xef\xbb\xbf" ? 3 : 0;
+  for (std::size_t left = t + 1; left > 0; --left) {
+    begin = line.find_first_not_of(" \t", end);
+    end = std::min(line.find_first_of(" \t#", begin), line.size());
+  }
+  return {begin, end};
 }
 
 // The tokens of a line without its line end, byte order mark and comment.

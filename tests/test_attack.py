@@ -25,6 +25,8 @@ def base(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     ("kind", "counted"),
     [
         ("kills", "killed runs"),
+        ("services", "service kills"),
+        ("folders", "damaged folders"),
         ("models", "model files"),
         ("tables", "tables"),
         ("threads", "storms"),

@@ -70,6 +70,17 @@ def test_random_libsvm_text_keeps_every_promise(target: Path, tmp_path: Path) ->
     subprocess.run([target, *flags, words, tmp_path, CORPUS / "libsvm"], check=True)
 
 
+def test_text_from_the_grammar_is_read_as_the_reference_reads_it(
+    target: Path, tmp_path: Path
+) -> None:
+    """By the reader as it is shipped."""
+    grammar = _built("grammar", tmp_path)
+    flags = ["-runs=100000", "-seed=1", f"-artifact_prefix={tmp_path}/"]
+    done = subprocess.run([grammar, *flags], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("done: 100000 inputs")
+
+
 def test_the_corpus_has_every_kind_of_bad_vowpal_wabbit_row() -> None:
     texts = [path.read_bytes() for path in sorted((CORPUS / "vw").iterdir())]
     kinds = {bad[0] for text in texts for bad in _core.parse_vw(text, True, 1)[-1]}

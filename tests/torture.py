@@ -32,7 +32,7 @@ Part = Callable[[Path, int, argparse.Namespace], Counter[str]]
 def kills(folder: Path, seed: int, given: argparse.Namespace) -> Counter[str]:
     """LR and Auto, alone and with a reader, each in turn."""
     weather, counts, left = Weather(folder), Counter[str](), given.kills
-    for number, (name, options) in enumerate(_services(folder)):
+    for number, (name, options) in enumerate(services(folder)):
         if left <= 0:
             break
         service = Tortured(folder / f"{number}-{name}", seed + number, weather, options)
@@ -46,7 +46,7 @@ def kills(folder: Path, seed: int, given: argparse.Namespace) -> Counter[str]:
     return counts
 
 
-def _services(folder: Path) -> Iterator[tuple[str, tuple[object, ...]]]:
+def services(folder: Path) -> Iterator[tuple[str, tuple[object, ...]]]:
     lr = ("-m", lr_file(folder / "lr.pqr"))
     reader = ("--readers", 1, "--reader-port", 0)
     while True:
