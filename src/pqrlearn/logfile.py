@@ -363,7 +363,7 @@ class Log:
                 segment = self._holding(position)
                 near = 0 <= position - last < _BLOCK_BYTES
                 size = _BLOCK_BYTES if near else _USUAL_BYTES
-                data = os.pread(self._file(segment), size, segment.offset(position))
+                data = read_at(self._file(segment), size, segment.offset(position))
                 start, row = position, _row_at(data, 0)
             if row is None:  # longer than what was read, or damaged
                 record = self.at(position)
