@@ -18,7 +18,11 @@ COMPILER = os.environ.get("CXX", "g++")
 
 def needs_program(program: str, package: str) -> None:
     if shutil.which(program) is None:
-        give_up(f"{program} is missing; on Debian: apt-get install {package}")
+        lacks(program, package)
+
+
+def lacks(what: str, package: str) -> None:
+    give_up(f"{what} is missing; on Debian: apt-get install {package}")
 
 
 def needs_compiler(folder: Path, *flags: str) -> None:

@@ -18,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 from pqrlearn import plots
 from pqrlearn.errors import DataError, HyperError, MissingExtra
 from pqrlearn.plots.style import WIDE_FONTS
-from programs import give_up
+from programs import lacks
 
 LINES = [
     plots.Line("LR", [1, 10, 100], [3.0, 2.0, 1.0], spread=[0.1, 0.1, 0.1]),
@@ -263,7 +263,7 @@ def test_names_in_chinese_are_readable_where_a_font_has_them(
     from matplotlib.font_manager import get_font_names
 
     if not any(name.startswith(WIDE_FONTS) for name in get_font_names()):
-        give_up("no font has Chinese characters; on Debian: apt-get install fonts-wqy-microhei")
+        lacks("a font with Chinese characters", package="fonts-wqy-microhei")
     monkeypatch.setattr(warnings, "filterwarnings", lambda *_: None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # matplotlib warns of each character that it lacks
