@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +19,7 @@ import numpy as np
 import pytest
 
 from command import failure, figures, ok
-from pqrlearn import datasets
+from pqrlearn import datasets, hyper
 from pqrlearn.errors import DataError
 from pqrlearn.paper import printed, tables, work
 from pqrlearn.paper.protocol import FULL, QUICK, Contender, Plan, cell, contenders, measure, pqr
@@ -65,7 +73,6 @@ def test_a_split_follows_from_its_number() -> None:
 def test_a_simulated_stream_says_so_everywhere() -> None:
     assert "simulated" in TINY.title
     assert "SIMULATED: 811 rows (2e-05 of the paper's)" in TINY.rows().note
-    assert TINY.parts(1).truth is not None
 
 
 def test_counting_sees_the_training_part_only() -> None:
@@ -98,9 +105,10 @@ def test_the_test_part_does_not_choose_settings(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_quick_plan_is_a_smaller_one() -> None:
-    assert (FULL.splits, FULL.repeats) == (5, 20)
-    assert QUICK.splits < FULL.splits
-    assert QUICK.repeats < FULL.repeats
+    real = Source("ml-100k")
+    assert (FULL.splits_of(real), FULL.repeats_of(real)) == (5, 20)
+    assert QUICK.splits_of(real) < FULL.splits_of(real)
+    assert QUICK.repeats_of(real) < FULL.repeats_of(real)
     assert QUICK.trials is FULL.trials is None  # fewer trials would cost the hungry most
 
 
@@ -116,6 +124,68 @@ def test_costly_models_are_tuned_on_the_first_splits_only() -> None:
     assert [result["validation"] is None for result in linear] == [False, False, False]
     assert [result["validation"] is None for result in costly] == [False, False, True]
     assert costly[0]["settings"] == costly[2]["settings"]
+
+
+def test_orders_from_the_number_of_features_on_are_one_model_that_is_tuned_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = TINY.features()
+    several = [pqr(k, "none") for k in (count - 1, count, count + 1, hyper.MAX_ORDER)]
+    one = Contender("also called so", "pqr", several[1].fixed, printed="pqr 7")
+    measured: list[Any] = []
+    monkeypatch.setattr(work, "measure", lambda m, t: measured.append(m) or measure(m, t))
+    plan = replace(PLAN, splits=1)
+    found = accuracy(Workspace(tmp_path), plan, [(TINY, one) for one in [*several, one]])
+    assert len(measured) == 2
+    assert found[1] == found[2] == found[3] == found[4]
+    assert found[1][0]["settings"]["order"] == count
+
+
+def test_with_tuned_all_contenders_keep_the_settings_of_the_first_splits() -> None:
+    entries = [(TINY, Contender("LR", "lr")), (TINY, pqr(50, "none"))]
+    for results in accuracy(Workspace(None), PLAN, entries, tuned=1):
+        assert [result["validation"] is None for result in results] == [False, True, True]
+        assert len({json.dumps(result["settings"]) for result in results}) == 1
+        assert len({result["tests"][0]["logloss"] for result in results}) == 3
+
+
+def test_large_data_sets_have_fewer_splits_and_costly_models_fewest() -> None:
+    large, costly = Source("ml-1m"), Contender("CFM", "cfm")
+    assert [FULL.splits_of(Source(name)) for name in ("ml-100k", "ml-1m", "criteo")] == [5, 3, 3]
+    assert [FULL.splits_of(Source(name), costly) for name in ("ml-100k", "ml-1m")] == [5, 2]
+    assert (FULL.repeats_of(large), FULL.splits_of(TINY), FULL.repeats_of(TINY)) == (5, 1, 1)
+    assert replace(FULL, splits=4).splits_of(large) == replace(FULL, splits=4).splits_of(TINY) == 4
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs /proc")
+def test_workers_end_with_their_parent(tmp_path: Path) -> None:
+    given = f"table binary --simulated --fraction 0.001 --data avazu --jobs 2 --cache {tmp_path}"
+    command = [sys.executable, "-m", "pqrlearn", "paper", *given.split(), "--quiet"]
+    with subprocess.Popen(command, start_new_session=True) as parent:
+        workers = wait_for(lambda: [one for one in session(parent.pid) if "spawn_main" in one[1]])
+        parent.terminate()
+    assert parent.returncode == -signal.SIGTERM
+    assert workers
+    assert wait_for(lambda: not session(parent.pid))
+
+
+def session(leader: int) -> list[tuple[int, str]]:
+    """The processes that a session leader has started, with their command lines."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ProcessLookupError):
+            fields = (process / "stat").read_text().rsplit(")", 1)[1].split()
+            if int(fields[3]) == leader and fields[0] != "Z":
+                found.append((int(process.name), (process / "cmdline").read_text()))
+    return found
+
+
+def wait_for(what: Callable[[], Any], seconds: float = 60.0) -> Any:
+    """The first true value, or the last one."""
+    end = time.monotonic() + seconds
+    while not (value := what()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return value
 
 
 def test_finished_cells_are_not_measured_again(
@@ -177,7 +247,6 @@ def row(contender: Contender, *splits: list[float], seconds: tuple[float, ...] =
             "tests": tests,
             "nonzeros": 7,
             "order": None,
-            "truth": None,
         }
 
     linear = [result([1.04]), result([1.06])]
@@ -237,12 +306,13 @@ def test_statistics_of_absent_data_are_the_papers_alone() -> None:
         datasets.get("ml-1m").load()
 
 
-def test_a_simulated_table_shows_the_truth_and_calls_itself_simulated() -> None:
+def test_a_simulated_table_shows_no_accuracy_and_calls_itself_simulated() -> None:
     table, chosen = tables.binary(Workspace(None), PLAN, ["avazu"], fraction=2e-5)
-    assert table.title.startswith("Avazu, simulated")
-    assert table.rows[-1][0] == "the truth"
-    assert len(table.rows) == len(contenders("avazu")) + 1
+    assert table.title == "Avazu, simulated: training time and model size"
+    assert table.columns == ["", "time × LR paper", "here", "non-zeros paper", "here"]
+    assert [line[0] for line in table.rows] == [one.title for one in contenders("avazu")]
     assert {len(line) for line in table.rows} == {len(table.columns)}
+    assert not re.search("auc|logloss|tests|validation", json.dumps(table.data))
     assert {line[0] for line in chosen.rows} >= {"LR", "FM (AdaGrad)", "PQR k=8000 (none)"}
 
 
@@ -255,18 +325,15 @@ def test_the_command_prints_a_table_and_the_same_as_json(tmp_path: Path) -> None
     given = ("paper", "table", "binary", "--simulated", "--data", "kdd2012", *QUICKLY)
     kept = ("--cache", tmp_path)
     out = ok(*given, *kept, "--quiet")
-    assert "KDD2012, simulated: test AUC and LogLoss" in out
+    assert "KDD2012, simulated: training time and model size" in out
     assert "How it was measured" in out
     data = figures(*given, *kept)
     assert data["choices"][0].startswith("Random splits: 1, seeds from 1 on")
     found = data["tables"]["binary kdd2012 simulated"]
-    assert found["columns"][1] == "AUC paper"
+    assert found["columns"][1] == "time × LR paper"
     titles = [line[0] for line in found["rows"]]
     assert titles[:3] == ["LR", "FM (AdaGrad)", "FM (OGD + l1, as the paper)"]
-    models = found["data"]["rows"]
-    assert models[0]["splits"][0]["settings"].keys() == {"alpha", "beta", "l1", "l2"}
-    auto = next(model for model in models if model["model"] == "Auto, untouched")
-    assert auto["splits"][0]["auto"]["regret"] <= auto["splits"][0]["auto"]["bound"]
+    assert found["data"][0]["settings"][0].keys() == {"alpha", "beta", "l1", "l2"}
 
 
 def test_another_seed_is_another_split(tmp_path: Path) -> None:

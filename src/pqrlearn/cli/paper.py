@@ -91,13 +91,13 @@ def budget(command: F) -> F:
             "--splits",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Number of random splits. Default: 5.",
+            help="Number of random splits. Default: 5, for large data sets 3.",
         ),
         click.option(
             "--repeats",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Seeds per split, for FM and DiFacto. Default: 20.",
+            help="Seeds per split, for FM and DiFacto. Default: 20, for large data sets 5.",
         ),
         click.option(
             "--trials",

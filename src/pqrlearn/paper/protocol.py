@@ -7,7 +7,7 @@ on the training part only. Models that start from a seed are repeated.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +19,46 @@ from pqrlearn.learners import Auto
 from pqrlearn.paper.printed import ORDERS, RATINGS
 from pqrlearn.paper.sources import Source
 from pqrlearn.progressive import evaluate
-from pqrlearn.tune import TRIALS, Chosen, Task, chunks, tune
+from pqrlearn.tune import Chosen, Task, chunks, trials_of, tune
 
 Result = dict[str, Any]
 SCALES = {"none": None, "default": hyper.INTERACTION_SCALE}
 """Interaction scales of PQR: none, as in the paper, and our default."""
+USUAL_SPLITS, SPLITS = 5, {"ml-1m": 3, "ml-10m": 3, "criteo": 3}
+USUAL_REPEATS, REPEATS = 20, {"ml-1m": 5, "ml-10m": 5}
+"""How often a data set is split, and seeds on each split; fewer where rows are many."""
+BLOCK_ROWS = {"ml-1m": 512, "ml-10m": 512}
+"""Rows from one matrix step of CFM and CCFM to the next, where the default takes too long."""
 _COST = {"auto": 15, "lr": 1, "pqr": 4, "fm": 12, "difacto": 12, "cfm": 400, "ccfm": 350}
 """Rough cost of learning a row, to schedule work and to estimate the time left."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The amount of work; the report states all of it."""
+    """The amount of work; the report states all of it. None means as much as is usual."""
 
-    splits: int = 5
-    repeats: int = 20
+    splits: int | None = None
+    repeats: int | None = None
     """Seeds per split, for models that start from one."""
     trials: int | None = None
-    """Settings tried per cell; None means what each model needs (`tune.TRIALS`)."""
+    """Settings tried per cell; None means what each model needs (`tune.trials_of`)."""
     costly_splits: int = 2
     """Splits on which CFM and CCFM are tuned; the others use the settings of these."""
     timings: int = 7
     seed: int = 1
     """Seed of the first split; the others follow."""
+
+    def splits_of(self, source: Source, contender: Contender | None = None) -> int:
+        """The number of splits of a source; costly models have fewer on large ones."""
+        usual = SPLITS.get(source.name, USUAL_SPLITS) if source.fraction is None else 1
+        few = contender is not None and contender.costly and source.name in BLOCK_ROWS
+        found = self.splits or usual
+        return min(found, self.costly_splits) if few else found
+
+    def repeats_of(self, source: Source) -> int:
+        """Of simulated streams only time and size are shown, so one is enough."""
+        usual = REPEATS.get(source.name, USUAL_REPEATS) if source.fraction is None else 1
+        return self.repeats or usual
 
 
 FULL = Plan()
@@ -87,7 +104,8 @@ def contenders(data: str) -> list[Contender]:
         Contender("FM (OGD + l1, as the paper)", "fm", {"optimizer": "sgd"}, "fm"),
     ]
     if data in RATINGS:
-        found += [Contender("CFM", "cfm", printed="cfm"), Contender("CCFM", "ccfm")]
+        ball: Chosen = {"block_rows": BLOCK_ROWS[data]} if data in BLOCK_ROWS else {}
+        found += [Contender("CFM", "cfm", ball, "cfm"), Contender("CCFM", "ccfm", ball)]
     found.append(Contender("DiFacto", "difacto", printed="difacto"))
     for scale in SCALES:
         found += [pqr(k, scale, f"pqr {k}") for k in ORDERS[data]]
@@ -112,26 +130,32 @@ class Cell:
     repeats: int
     settings: Chosen | None = None
 
+    @property
+    def fixed(self) -> Chosen:
+        """The contender's settings. Orders from the number of features on are one model."""
+        given, order = self.contender.fixed, self.contender.order
+        return given if order is None else given | {"order": min(order, self.source.features())}
+
     def key(self) -> str:
-        mine = [asdict(self.contender), self.split, self.trials, self.repeats, self.settings]
-        return key_of("cell", self.source.name, self.source.rows().digest, *mine)
+        mine = [self.contender.kind, self.fixed, self.split, self.trials, self.repeats]
+        return key_of("cell", self.source.name, self.source.rows().digest, *mine, self.settings)
 
     def task(self) -> Task:
         """The tuning task; features are counted on the training part only."""
         parts, mine = self.source.parts(self.split), self.contender
         loss = self.source.rows().loss
-        return Task(mine.kind, loss, parts.train, parts.validation, mine.fixed)
+        return Task(mine.kind, loss, parts.train, parts.validation, self.fixed)
 
     def cost(self) -> float:
         """Rough cost of learning, in rows of LR."""
-        passes = self.repeats + (0 if self.settings else self.trials / 2)
+        passes = self.repeats + (self.trials / 2 if self.settings is None else 0)
         return passes * len(self.source.rows().batch) * _COST[self.contender.kind]
 
 
 def cell(plan: Plan, source: Source, contender: Contender, split: int, **known: Any) -> Cell:
     """The cell of a plan; splits are numbered from 0."""
-    trials = plan.trials or TRIALS[contender.kind]
-    repeats = plan.repeats if contender.random else 1
+    trials = plan.trials or trials_of(contender.kind, source.rows().loss, contender.fixed)
+    repeats = plan.repeats_of(source) if contender.random else 1
     return Cell(source, contender, plan.seed + split, trials, repeats, **known)
 
 
@@ -159,7 +183,6 @@ def measure(cell: Cell, trials: Path | None = None) -> Result:
         "nonzeros": sum(learner.nonzeros().values()),
         "order": separation.order if separation else None,
         "auto": _about(learner, task) if isinstance(learner, Auto) else None,
-        "truth": cell.source.parts(cell.split).truth,
     }
 
 

@@ -31,16 +31,16 @@ class Row:
 
     def summary(self, measure: str) -> dict[str, float | None]:
         """Mean, standard deviations, the paper's value, and the paired difference from LR."""
-        mine, linear = _by_split(self.results, measure), _by_split(self.linear, measure)
+        mine, linear = by_split(self.results, measure), by_split(self.linear, measure)
         paired = [a - b for a, b in zip(mine, linear, strict=True)]
         paper = printed(self.source.name, measure, self.contender.printed)
-        error = None if self.contender.kind == "lr" else _std(paired)
+        linear_too = self.contender.kind == "lr"
         return {
             "mean": fmean(mine),
             "seeds_std": self._seeds_std(measure),
             "splits_std": _std(mine),
-            "minus_lr": None if self.contender.kind == "lr" else fmean(paired),
-            "minus_lr_error": None if error is None else error / math.sqrt(len(paired)),
+            "minus_lr": None if linear_too else fmean(paired),
+            "minus_lr_error": None if linear_too else standard_error(paired),
             "paper": paper and paper[0],
             "paper_std": paper and paper[1],
             "minus_paper": paper and fmean(mine) - paper[0],
@@ -62,23 +62,32 @@ class Row:
         return fmean(result["nonzeros"] for result in self.results)
 
     def data(self) -> dict[str, Any]:
+        losses = {measure: self.summary(measure) for measure in self.measures}
+        return self.costs() | losses | {"splits": list(self.results)}
+
+    def costs(self) -> dict[str, Any]:
+        """What can be shown of a simulated stream too."""
         return {
             "model": self.contender.title,
-            **{measure: self.summary(measure) for measure in self.measures},
+            "settings": [result["settings"] for result in self.results],
             "nonzeros": self.nonzeros(),
             "time": self.time(),
             "seconds": list(self.seconds),
-            "splits": list(self.results),
         }
 
 
-def _by_split(results: Sequence[Result], measure: str) -> list[float]:
+def by_split(results: Sequence[Result], measure: str) -> list[float]:
     """The mean over seeds, per split."""
     return [fmean(test[measure] for test in result["tests"]) for result in results]
 
 
 def _std(values: Sequence[float]) -> float | None:
     return stdev(values) if len(values) > 1 else None
+
+
+def standard_error(values: Sequence[float]) -> float | None:
+    """Of the mean; None if there is one value only."""
+    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
 
 
 def measured(workspace: Workspace, plan: Plan, sources: Sequence[Source]) -> list[list[Row]]:
@@ -88,7 +97,7 @@ def measured(workspace: Workspace, plan: Plan, sources: Sequence[Source]) -> lis
     rows = []
     for source in sources:
         mine = [(c, results) for (s, c), results in found if s == source]
-        rows.append([Row(source, c, results, mine[0][1]) for c, results in mine])
+        rows.append([Row(source, c, results, mine[0][1][: len(results)]) for c, results in mine])
     return rows
 
 

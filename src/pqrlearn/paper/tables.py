@@ -16,6 +16,11 @@ from pqrlearn.paper.sources import Source
 from pqrlearn.paper.work import Workspace
 
 NONE = "–"
+LOSS_COLUMNS = (
+    *("", "AUC paper", "here", "± seeds"),
+    *("LogLoss paper", "here", "± seeds", "here − LR", "±"),
+)
+COST_COLUMNS = ("time × LR paper", "here", "non-zeros paper", "here")
 NAMES = {
     "rmse": "RMSE",
     "auc": "AUC",
@@ -58,14 +63,15 @@ def rmse(workspace: Workspace, plan: Plan, names: Sequence[str] = RATINGS) -> li
 def binary(
     workspace: Workspace, plan: Plan, names: Sequence[str] = CLICKS, fraction: float | None = None
 ) -> list[Table]:
-    """The table of AUC, LogLoss, time and size; with a fraction, from simulated streams."""
+    """The table of AUC, LogLoss, time and size; with a fraction, of simulated streams, whose
+    accuracy is not shown: it does not rank models as real data do."""
     sources = [Source(name, fraction) for name in names]
     rows = measured(workspace, plan, [source for source in sources if source.present()])
     parts = {mine[0].source: timed(workspace, plan, mine) for mine in rows}
     return [
         table
         for source in sources
-        for table in (_clicks(parts[source]) if source in parts else [_absent(source)])
+        for table in (_of_clicks(parts[source]) if source in parts else [_absent(source)])
     ]
 
 
@@ -109,23 +115,24 @@ def _ratings_cells(row: Row) -> list[str]:
     ]
 
 
-def _clicks(rows: Sequence[Row]) -> list[Table]:
-    source, truth = rows[0].source, rows[0].results[0]["truth"]
-    columns = ["", "AUC paper", "here", "± seeds", "LogLoss paper", "here", "± seeds", "here − LR"]
-    columns += ["±", "time × LR paper", "here", "non-zeros paper", "here"]
-    lines = [[row.contender.title, *_clicks_cells(row)] for row in rows]
-    if truth is not None:
-        known = {2: number(truth["auc"]), 5: number(truth["logloss"])}
-        lines.append(["the truth", *(known.get(at, NONE) for at in range(1, len(columns)))])
-    data = {"rows": [row.data() for row in rows], "truth": truth}
-    title = f"{source.title}: test AUC and LogLoss, training time, model size"
-    name = f"binary {source.name}" + ("" if source.fraction is None else " simulated")
-    return [Table(name, title, columns, lines, _notes(rows), data), _chosen(rows)]
+def _of_clicks(rows: Sequence[Row]) -> list[Table]:
+    source = rows[0].source
+    if source.fraction is None:
+        name, title = f"binary {source.name}", "test AUC and LogLoss, training time, model size"
+        columns = [*LOSS_COLUMNS, *COST_COLUMNS]
+        lines = [[row.contender.title, *_loss_cells(row), *_cost_cells(row)] for row in rows]
+        data = [row.data() for row in rows]
+    else:
+        name, title = f"binary {source.name} simulated", "training time and model size"
+        columns = ["", *COST_COLUMNS]
+        lines = [[row.contender.title, *_cost_cells(row)] for row in rows]
+        data = [row.costs() for row in rows]
+    table = Table(name, f"{source.title}: {title}", columns, lines, _notes(rows), data)
+    return [table, _chosen(rows)]
 
 
-def _clicks_cells(row: Row) -> list[str]:
+def _loss_cells(row: Row) -> list[str]:
     auc, loss = row.summary("auc"), row.summary("logloss")
-    column = row.contender.printed or ""
     return [
         _with_std(auc["paper"], auc["paper_std"]),
         number(auc["mean"]),
@@ -135,6 +142,12 @@ def _clicks_cells(row: Row) -> list[str]:
         small(loss["seeds_std"]),
         signed(loss["minus_lr"]),
         small(loss["minus_lr_error"]),
+    ]
+
+
+def _cost_cells(row: Row) -> list[str]:
+    column = row.contender.printed or ""
+    return [
         _as_printed(row.source, "time", column),
         times(row.time()),
         _as_printed(row.source, "size", column),
@@ -184,8 +197,7 @@ def _words(settings: dict[str, Any], edges: dict[str, str]) -> str:
         return "none" if value is None else value if isinstance(value, str) else f"{value:g}"
 
     arrows = {name: {"highest": "↑", "lowest": "↓"}[edge] for name, edge in edges.items()}
-    shown = {name: settings[name] for name in settings if settings[name] != hyper.MAX_ORDER}
-    words = [f"{name}={word(value)}{arrows.get(name, '')}" for name, value in shown.items()]
+    words = [f"{name}={word(value)}{arrows.get(name, '')}" for name, value in settings.items()]
     return " ".join(words) or "none"
 
 
