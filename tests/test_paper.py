@@ -22,7 +22,8 @@ from command import failure, figures, ok
 from pqrlearn import datasets, hyper
 from pqrlearn.errors import DataError
 from pqrlearn.paper import printed, tables, work
-from pqrlearn.paper.protocol import FULL, QUICK, Contender, Plan, cell, contenders, measure, pqr
+from pqrlearn.paper.plan import FULL, QUICK, Plan, cell
+from pqrlearn.paper.protocol import Contender, contenders, measure, pqr
 from pqrlearn.paper.results import Row
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.work import Workspace, accuracy, training_times

@@ -15,7 +15,8 @@ import pytest
 
 from command import figures, ok
 from pqrlearn.paper import complexity
-from pqrlearn.paper.protocol import FULL, QUICK, Contender, Plan, pqr
+from pqrlearn.paper.plan import FULL, QUICK, Plan
+from pqrlearn.paper.protocol import Contender, pqr
 from pqrlearn.paper.report import Figure, Report, Section, choices, made, markdown_table
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.study import GRID, orders, study

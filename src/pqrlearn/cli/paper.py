@@ -22,8 +22,8 @@ from pqrlearn.cli import options, show
 from pqrlearn.files import check_name, check_writable
 from pqrlearn.paper import complexity, tables
 from pqrlearn.paper.everything import sections
+from pqrlearn.paper.plan import FULL, QUICK, Plan
 from pqrlearn.paper.printed import CLICKS, RATINGS
-from pqrlearn.paper.protocol import FULL, QUICK, Plan
 from pqrlearn.paper.report import Report, choices, made
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.study import study as order_study

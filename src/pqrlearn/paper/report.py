@@ -14,14 +14,8 @@ from typing import Any
 from pqrlearn import plots, spaces, tune
 from pqrlearn.files import atomic_write
 from pqrlearn.machine import commit, machine
-from pqrlearn.paper.protocol import (
-    BLOCK_ROWS,
-    REPEATS,
-    SPLITS,
-    USUAL_REPEATS,
-    USUAL_SPLITS,
-    Plan,
-)
+from pqrlearn.paper.plan import REPEATS, SPLITS, USUAL_REPEATS, USUAL_SPLITS, Plan
+from pqrlearn.paper.protocol import BLOCK_ROWS
 from pqrlearn.paper.tables import Table, as_data
 from pqrlearn.report import page as layout
 

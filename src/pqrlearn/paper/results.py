@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from statistics import fmean, median, stdev
 from typing import Any
 
+from pqrlearn.paper.plan import Plan
 from pqrlearn.paper.printed import printed
-from pqrlearn.paper.protocol import Contender, Plan, Result, contenders
+from pqrlearn.paper.protocol import Contender, Result, contenders
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.work import Workspace, accuracy, training_times
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from statistics import fmean, median, pstdev
 
 from pqrlearn.loss import loss_named
-from pqrlearn.paper.protocol import SCALES, Contender, Plan, Result, pqr
+from pqrlearn.paper.plan import Plan
+from pqrlearn.paper.protocol import SCALES, Contender, Result, pqr
 from pqrlearn.paper.results import by_split, standard_error
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.tables import NAMES, NONE, Table, count, number, signed, small, times

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pqrlearn import datasets, hyper, separation
+from pqrlearn import datasets, hyper
+from pqrlearn.datasets.statistics import summarised
 from pqrlearn.loss import loss_named
+from pqrlearn.paper.plan import Plan
 from pqrlearn.paper.printed import CLICKS, FIGURES, RATINGS, printed
-from pqrlearn.paper.protocol import Plan, contenders
+from pqrlearn.paper.protocol import contenders
 from pqrlearn.paper.results import Row, measured, timed
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.work import Workspace
@@ -229,10 +231,13 @@ def _counted(source: Source) -> tuple[list[str], str, dict[str, Any]]:
     here: dict[str, Any] = {"rows": None, "features": None, "nonzeros_per_row": None}
     note = f"{source.title}: not found"
     if source.present():
-        batch = source.rows().batch
-        here["rows"], here["features"] = len(batch), separation.Counts.of(batch).distinct
-        here["nonzeros_per_row"] = len(batch.indices) / len(batch)
-        note = f"{source.title}: {source.rows().note}"
+        counted = summarised(known)
+        here["rows"], here["features"] = counted.rows, counted.features
+        here["nonzeros_per_row"] = counted.nonzeros / counted.rows
+        what = loss_named(known.loss).mean_label
+        note = f"{source.title}: {what} {counted.mean_label:.4f}"
+        if not counted.all_rows:
+            note += f"; the first rows only (pqr data stats {source.name} --all counts the others)"
     paper = {"rows": known.paper_rows, "features": known.paper_features}
     cells = [count(part[name]) for name in paper for part in (paper, here)]
     label = "binary" if loss_named(known.loss).metrics.ranks else "numerical"

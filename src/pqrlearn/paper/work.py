@@ -16,7 +16,8 @@ from threading import Thread
 from typing import cast
 
 from pqrlearn.journal import Journal, key_of
-from pqrlearn.paper.protocol import Cell, Contender, Plan, Result, cell, measure
+from pqrlearn.paper.plan import Plan, cell
+from pqrlearn.paper.protocol import Cell, Contender, Result, measure
 from pqrlearn.paper.sources import Source
 
 OnStep = Callable[[float, str], None]
