@@ -26,6 +26,7 @@ from pqrlearn.paper.plan import FULL, QUICK, Plan, cell
 from pqrlearn.paper.protocol import Contender, contenders, measure, pqr
 from pqrlearn.paper.results import Row
 from pqrlearn.paper.sources import Source
+from pqrlearn.paper.study import study
 from pqrlearn.paper.work import Workspace, accuracy, training_times
 
 TINY = Source("avazu", 2e-5)
@@ -315,6 +316,23 @@ def test_a_simulated_table_shows_no_accuracy_and_calls_itself_simulated() -> Non
     assert {len(line) for line in table.rows} == {len(table.columns)}
     assert not re.search("auc|logloss|tests|validation", json.dumps(table.data))
     assert {line[0] for line in chosen.rows} >= {"LR", "FM (AdaGrad)", "PQR k=8000 (none)"}
+
+
+def test_finished_measures_nothing_and_says_what_is_missing(tmp_path: Path) -> None:
+    linear = Contender("LR", "lr")
+    (mine,) = accuracy(Workspace(tmp_path), PLAN, [(TINY, linear)])
+    done = Workspace(tmp_path, finished=True)
+    table, chosen = tables.binary(done, PLAN, ["avazu"], fraction=2e-5)
+    sizes = {line[0]: line[-1] for line in table.rows}
+    assert sizes["LR"] == f"{np.mean([result['nonzeros'] for result in mine]):,.0f}"
+    assert {sizes[title] for title in sizes if title != "LR"} == {"–"}
+    assert "splits: 3; seeds on each, for FM and DiFacto: 1" in table.notes
+    assert "DiFacto: not finished" in table.notes
+    assert "LR: not finished" not in table.notes
+    assert {line[0] for line in chosen.rows} <= {"LR", ""}
+    (line,), _ = study(done, PLAN, [TINY])
+    assert line.title == "Avazu, simulated: not finished"
+    assert len(done.journal._known) == 3
 
 
 # The command.

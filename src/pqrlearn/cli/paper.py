@@ -62,6 +62,7 @@ class Budget:
     split_seed: int | None
     cache: str | None
     jobs: int
+    finished: bool
     quiet: bool
     as_json: bool
 
@@ -80,7 +81,7 @@ class Budget:
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         cache = Path(self.cache or Path(home) / "pqrlearn" / "paper")
         with show.steps("paper", quiet=self.quiet or self.as_json) as step:
-            yield Workspace(cache, self.jobs, step)
+            yield Workspace(cache, self.jobs, step, self.finished)
 
 
 def budget(command: F) -> F:
@@ -122,6 +123,9 @@ def budget(command: F) -> F:
             default=os.cpu_count() or 1,
             metavar="N",
             help="Number of processes. Default: one per core.",
+        ),
+        click.option(
+            "--finished", is_flag=True, help="Show finished cells; say which are not, measure none."
         ),
         options.quiet,
         options.as_json,

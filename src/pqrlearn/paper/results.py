@@ -12,12 +12,12 @@ from pqrlearn.paper.plan import Plan
 from pqrlearn.paper.printed import printed
 from pqrlearn.paper.protocol import Contender, Result, contenders
 from pqrlearn.paper.sources import Source
-from pqrlearn.paper.work import Workspace, accuracy, training_times
+from pqrlearn.paper.work import Unfinished, Workspace, accuracy, training_times
 
 
 @dataclass(frozen=True)
 class Row:
-    """A contender on a source: its results on every split, and those of LR."""
+    """A contender on a source: its results on every split, and those of LR; none if unfinished."""
 
     source: Source
     contender: Contender
@@ -26,32 +26,29 @@ class Row:
     seconds: Sequence[float] = ()
     linear_seconds: Sequence[float] = ()
 
-    @property
-    def measures(self) -> list[str]:
-        return list(self.results[0]["tests"][0])
-
     def summary(self, measure: str) -> dict[str, float | None]:
         """Mean, standard deviations, the paper's value, and the paired difference from LR."""
         mine, linear = by_split(self.results, measure), by_split(self.linear, measure)
         paired = [a - b for a, b in zip(mine, linear, strict=True)]
         paper = printed(self.source.name, measure, self.contender.printed)
-        linear_too = self.contender.kind == "lr"
+        if self.contender.kind == "lr":
+            paired = []
+        mean = _mean(mine)
         return {
-            "mean": fmean(mine),
+            "mean": mean,
             "seeds_std": self._seeds_std(measure),
             "splits_std": _std(mine),
-            "minus_lr": None if linear_too else fmean(paired),
-            "minus_lr_error": None if linear_too else standard_error(paired),
+            "minus_lr": _mean(paired),
+            "minus_lr_error": standard_error(paired),
             "paper": paper and paper[0],
             "paper_std": paper and paper[1],
-            "minus_paper": paper and fmean(mine) - paper[0],
+            "minus_paper": None if mean is None or paper is None else mean - paper[0],
         }
 
     def _seeds_std(self, measure: str) -> float | None:
         """Mean standard deviation within a split, which is the paper's ±."""
         spreads = [_std([test[measure] for test in result["tests"]]) for result in self.results]
-        known = [spread for spread in spreads if spread is not None]
-        return fmean(known) if known else None
+        return _mean([spread for spread in spreads if spread is not None])
 
     def time(self) -> float | None:
         """Time of a training pass, as a multiple of LR's in the same round."""
@@ -59,11 +56,11 @@ class Row:
             return None
         return median(a / b for a, b in zip(self.seconds, self.linear_seconds, strict=True))
 
-    def nonzeros(self) -> float:
-        return fmean(result["nonzeros"] for result in self.results)
+    def nonzeros(self) -> float | None:
+        return _mean([result["nonzeros"] for result in self.results])
 
     def data(self) -> dict[str, Any]:
-        losses = {measure: self.summary(measure) for measure in self.measures}
+        losses = {measure: self.summary(measure) for measure in self.source.rows().measures}
         return self.costs() | losses | {"splits": list(self.results)}
 
     def costs(self) -> dict[str, Any]:
@@ -82,6 +79,10 @@ def by_split(results: Sequence[Result], measure: str) -> list[float]:
     return [fmean(test[measure] for test in result["tests"]) for result in results]
 
 
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
+
+
 def _std(values: Sequence[float]) -> float | None:
     return stdev(values) if len(values) > 1 else None
 
@@ -92,9 +93,13 @@ def standard_error(values: Sequence[float]) -> float | None:
 
 
 def measured(workspace: Workspace, plan: Plan, sources: Sequence[Source]) -> list[list[Row]]:
-    """Every contender on every source."""
+    """Every contender on every source; what is not finished has no results."""
     entries = [(source, c) for source in sources for c in contenders(source.name)]
-    found = list(zip(entries, accuracy(workspace, plan, entries), strict=True))
+    if workspace.finished:
+        results = [_finished(workspace, plan, entry) for entry in entries]
+    else:
+        results = accuracy(workspace, plan, entries)
+    found = list(zip(entries, results, strict=True))
     rows = []
     for source in sources:
         mine = [(c, results) for (s, c), results in found if s == source]
@@ -102,10 +107,22 @@ def measured(workspace: Workspace, plan: Plan, sources: Sequence[Source]) -> lis
     return rows
 
 
+def _finished(workspace: Workspace, plan: Plan, entry: tuple[Source, Contender]) -> list[Result]:
+    try:
+        return accuracy(workspace, plan, [entry])[0]
+    except Unfinished:
+        return []
+
+
 def timed(workspace: Workspace, plan: Plan, rows: Sequence[Row]) -> list[Row]:
-    """The rows of one source, with training times."""
+    """The rows of one source, with training times; without, if some are not finished."""
+    if not all(row.results for row in rows):
+        return list(rows)
     entries = [(row.contender, row.results[0]) for row in rows]
-    seconds = training_times(workspace, plan, rows[0].source, entries)
+    try:
+        seconds = training_times(workspace, plan, rows[0].source, entries)
+    except Unfinished:
+        return list(rows)
     return [
         Row(row.source, row.contender, row.results, row.linear, mine, seconds[0])
         for row, mine in zip(rows, seconds, strict=True)

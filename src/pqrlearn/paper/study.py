@@ -16,7 +16,7 @@ from pqrlearn.paper.protocol import SCALES, Contender, Result, pqr
 from pqrlearn.paper.results import by_split, standard_error
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.tables import NAMES, NONE, Table, count, number, signed, small, times
-from pqrlearn.paper.work import Workspace, accuracy, training_times
+from pqrlearn.paper.work import Unfinished, Workspace, accuracy, training_times
 from pqrlearn.plots import Line, Panel
 
 GRID = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
@@ -53,24 +53,31 @@ def study(
     workspace: Workspace, plan: Plan, sources: Sequence[Source]
 ) -> tuple[list[Table], list[Panel]]:
     """Two tables and three panels for each source; of a simulated one no losses."""
-    fields = {source: _contenders(source) for source in sources}
-    entries = [(source, contender) for source in sources for contender in fields[source]]
-    found = iter(accuracy(workspace, plan, entries, tuned=1))
     tables, panels = [], []
     for source in sources:
-        results = [next(found) for _ in fields[source]]
-        first = [mine[0] for mine in results]
-        pairs = list(zip(fields[source], first, strict=True))
-        seconds = training_times(workspace, plan, source, pairs)
-        points = [
-            _point(source, contender, mine, results[0], times, seconds[0])
-            for contender, mine, times in zip(fields[source], results, seconds, strict=True)
-        ]
-        tables.append(_table(source, points, len(results[0])))
-        if source.fraction is None:
-            tables.append(_answer(source, points, first))
-        panels += _panels(source, points)
+        try:
+            drawn, more = _of(workspace, plan, source)
+        except Unfinished:
+            note = f"{source.title}: not finished"
+            drawn, more = [Table(f"study {_name(source)}", note, ["k"], [])], []
+        tables += drawn
+        panels += more
     return tables, panels
+
+
+def _of(workspace: Workspace, plan: Plan, source: Source) -> tuple[list[Table], list[Panel]]:
+    field = _contenders(source)
+    results = accuracy(workspace, plan, [(source, contender) for contender in field], tuned=1)
+    first = [mine[0] for mine in results]
+    seconds = training_times(workspace, plan, source, list(zip(field, first, strict=True)))
+    points = [
+        _point(source, contender, mine, results[0], times, seconds[0])
+        for contender, mine, times in zip(field, results, seconds, strict=True)
+    ]
+    tables = [_table(source, points, len(results[0]))]
+    if source.fraction is None:
+        tables.append(_answer(source, points, first))
+    return tables, _panels(source, points)
 
 
 def _contenders(source: Source) -> list[Contender]:

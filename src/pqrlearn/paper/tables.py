@@ -205,16 +205,27 @@ def _words(settings: dict[str, Any], edges: dict[str, str]) -> str:
 
 def _notes(rows: Sequence[Row]) -> list[str]:
     source = rows[0].source
-    notes = [source.rows().note]
-    most = max(row.results[0]["order"] for row in rows if row.contender.kind == "pqr")
+    notes, most = [source.rows().note, *_amounts(rows)], source.features()
     if any(most < (row.contender.order or 0) < hyper.MAX_ORDER for row in rows):
-        notes.append(f"a larger k than {most:,} makes all features of the training part high")
-    orders = {
-        row.contender.title: ", ".join(f"{result['order']:,}" for result in row.results)
-        for row in rows
-        if row.contender.kind == "pqr" and row.contender.order is None
-    }
-    return notes + [f"{title}: k = {found}" for title, found in orders.items()]
+        notes.append(f"a larger k than {most:,} makes all features high")
+    for row in rows:
+        if row.results and row.contender.kind == "pqr" and row.contender.order is None:
+            found = ", ".join(f"{result['order']:,}" for result in row.results)
+            notes.append(f"{row.contender.title}: k = {found}")
+    return notes
+
+
+def _amounts(rows: Sequence[Row]) -> list[str]:
+    """How many splits and seeds there are, and what is not finished."""
+    splits = max(len(row.results) for row in rows)
+    seeds = max((len(r["tests"]) for row in rows for r in row.results), default=0)
+    found = [f"splits: {splits}; seeds on each, for FM and DiFacto: {seeds}"]
+    for row in rows:
+        if not row.results:
+            found.append(f"{row.contender.title}: not finished")
+        elif len(row.results) < splits:
+            found.append(f"{row.contender.title}: the first {len(row.results)} splits only")
+    return found
 
 
 def stats(names: Sequence[str] = (*RATINGS, *CLICKS)) -> list[Table]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Thread
 from typing import cast
 
+from pqrlearn.errors import PqrError
 from pqrlearn.journal import Journal, key_of
 from pqrlearn.paper.plan import Plan, cell
 from pqrlearn.paper.protocol import Cell, Contender, Result, measure
@@ -28,13 +29,21 @@ def silent(done: float, text: str) -> None:
     """Shows nothing."""
 
 
+class Unfinished(PqrError):
+    """A cell has no result, and none was to be computed."""
+
+
 @dataclass
 class Workspace:
-    """A folder for results, and the number of processes that compute them."""
+    """A folder for results, and the number of processes that compute them.
+
+    With `finished`, none is computed: what is missing raises Unfinished.
+    """
 
     cache: Path | None
     jobs: int = 1
     watch: OnStep = silent
+    finished: bool = False
 
     def __post_init__(self) -> None:
         self.journal = Journal(self.cache / "cells.jsonl" if self.cache else None)
@@ -47,6 +56,8 @@ class Workspace:
             source.rows()
         keys = [one.key() for one in cells]
         missing = {key: c for key, c in zip(keys, cells, strict=True) if key not in self.journal}
+        if missing and self.finished:
+            raise Unfinished(f"{len(missing)} cells are not finished; leave out --finished")
         costs = {key: c.cost() for key, c in missing.items()}
         # The longest first, so that all processes end together, but grouped by source: a process
         # reads the rows of a source once.
@@ -154,6 +165,8 @@ def training_times(
         for contender, result in entries
     ]
     key = key_of("times", plan.timings, [mine.key() for mine in cells])
+    if workspace.finished and key not in workspace.journal:
+        raise Unfinished(f"{source.title}: times are not finished; leave out --finished")
 
     def rounds() -> list[list[float]]:
         tasks = [mine.task() for mine in cells]
