@@ -268,6 +268,15 @@ def test_a_row_is_compared_with_the_paper_and_split_by_split_with_lr() -> None:
     assert found["minus_paper"] == pytest.approx(1.03 - 1.0434)
 
 
+def test_rows_are_compared_on_the_splits_that_both_have() -> None:
+    fm = row(Contender("FM", "fm"), [1.01, 1.03], [1.03, 1.05], [2.0])
+    other = row(Contender("PQR", "pqr"), [1.0], [1.01])
+    mean, error = fm.minus(other, "rmse")
+    assert mean == pytest.approx(0.025)
+    assert error == pytest.approx(0.005)
+    assert fm.minus(fm, "rmse") == (None, None)
+
+
 def test_one_split_and_one_seed_have_no_deviation() -> None:
     alone = row(Contender("CCFM", "ccfm"), [1.01])
     alone = replace(alone, linear=alone.linear[:1])

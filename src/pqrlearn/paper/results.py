@@ -45,6 +45,12 @@ class Row:
             "minus_paper": None if mean is None or paper is None else mean - paper[0],
         }
 
+    def minus(self, other: Row, measure: str) -> tuple[float | None, float | None]:
+        """The mean difference from another row on the splits of both, and its standard error."""
+        both = by_split(self.results, measure), by_split(other.results, measure)
+        paired = [] if other is self else [a - b for a, b in zip(*both, strict=False)]
+        return _mean(paired), standard_error(paired)
+
     def _seeds_std(self, measure: str) -> float | None:
         """Mean standard deviation within a split, which is the paper's ±."""
         spreads = [_std([test[measure] for test in result["tests"]]) for result in self.results]

@@ -11,7 +11,7 @@ from pqrlearn import datasets, hyper
 from pqrlearn.datasets.statistics import summarised
 from pqrlearn.loss import loss_named
 from pqrlearn.paper.plan import Plan
-from pqrlearn.paper.printed import CLICKS, FIGURES, RATINGS, printed
+from pqrlearn.paper.printed import CLICKS, FIGURES, ORDERS, RATINGS, printed
 from pqrlearn.paper.protocol import contenders
 from pqrlearn.paper.results import Row, measured, timed
 from pqrlearn.paper.sources import Source
@@ -100,7 +100,8 @@ def _ratings(rows: Sequence[Row]) -> list[Table]:
     lines = [[row.contender.title, *_ratings_cells(row)] for row in rows]
     data = [row.data() for row in rows]
     title = f"{source.title}: test RMSE"
-    return [Table(f"rmse {source.name}", title, columns, lines, _notes(rows), data), _chosen(rows)]
+    table = Table(f"rmse {source.name}", title, columns, lines, _notes(rows), data)
+    return [table, _paired(rows), _chosen(rows)]
 
 
 def _ratings_cells(row: Row) -> list[str]:
@@ -130,7 +131,24 @@ def _of_clicks(rows: Sequence[Row]) -> list[Table]:
         lines = [[row.contender.title, *_cost_cells(row)] for row in rows]
         data = [row.costs() for row in rows]
     table = Table(name, f"{source.title}: {title}", columns, lines, _notes(rows), data)
-    return [table, _chosen(rows)]
+    return [table, *([_paired(rows)] if source.fraction is None else []), _chosen(rows)]
+
+
+def _paired(rows: Sequence[Row]) -> Table:
+    """Differences in loss from LR, from FM and from the paper's PQR of the highest order."""
+    source = rows[0].source
+    measure, order = source.rows().measures[-1], ORDERS[source.name][-1]
+    titles = ("LR", "FM (AdaGrad)", f"PQR k={order} (none)")
+    rivals = [row for row in rows if row.contender.title in titles]
+    columns = ["", *(column for title in titles for column in (f"− {title}", "±"))]
+    lines = []
+    for row in rows:
+        found = [row.minus(rival, measure) for rival in rivals]
+        cells = [text for mean, error in found for text in (signed(mean), small(error))]
+        lines.append([row.contender.title, *cells])
+    title = f"{source.title}: differences in test {NAMES[measure]}, paired split by split"
+    note = "±: standard error of the mean over the splits"
+    return Table(f"paired {source.name}", title, columns, lines, [note])
 
 
 def _loss_cells(row: Row) -> list[str]:
