@@ -190,6 +190,7 @@ def test_how_where_and_when_are_said() -> None:
 def test_a_quick_run_says_that_it_is_one() -> None:
     assert "QUICK" in choices(QUICK, quick=True)[0]
     assert not any("QUICK" in choice for choice in choices(FULL, quick=False))
+    assert choices(FULL, quick=False, finished=True)[0].startswith("NOT ALL OF IT")
     assert any("20 (ml-1m 5, ml-10m 5) seeds" in choice for choice in choices(FULL, quick=False))
 
 

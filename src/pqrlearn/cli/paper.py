@@ -73,7 +73,7 @@ class Budget:
         return replace(QUICK if self.quick else FULL, **changed)
 
     def choices(self) -> list[str]:
-        return choices(self.plan(), quick=self.quick)
+        return choices(self.plan(), quick=self.quick, finished=self.finished)
 
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:

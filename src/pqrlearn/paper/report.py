@@ -113,7 +113,7 @@ def made(command: str, seconds: float, kept: int, *outputs: str) -> dict[str, An
     }
 
 
-def choices(plan: Plan, *, quick: bool) -> list[str]:
+def choices(plan: Plan, *, quick: bool, finished: bool = False) -> list[str]:
     """The choices of the protocol, as sentences."""
     shares = "80 % of the rows train, 10 % choose settings, 10 % test"
     splits = _counts(plan.splits, USUAL_SPLITS, SPLITS)
@@ -147,8 +147,15 @@ def choices(plan: Plan, *, quick: bool) -> list[str]:
         "what won on all splits.",
         "Simulated streams show time and size only (docs/simulated.md says why).",
     ]
-    note = "THIS IS A QUICK RUN: fewer splits and seeds than in the paper's protocol."
-    return [note, *found] if quick else found
+    notes = []
+    if quick:
+        notes.append("THIS IS A QUICK RUN: fewer splits and seeds than in the paper's protocol.")
+    if finished:
+        notes.append(
+            "NOT ALL OF IT WAS MEASURED: every table says how many splits it has, and what is not "
+            "finished."
+        )
+    return notes + found
 
 
 def _trials(plan: Plan) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median, stdev
 from typing import Any
 
@@ -99,7 +99,11 @@ def standard_error(values: Sequence[float]) -> float | None:
 
 
 def measured(workspace: Workspace, plan: Plan, sources: Sequence[Source]) -> list[list[Row]]:
-    """Every contender on every source; what is not finished has no results."""
+    """Every contender on every source; those that are not finished have no results.
+
+    If only some splits are finished, the rows of a source have the same ones, but costly models
+    may have fewer.
+    """
     entries = [(source, c) for source in sources for c in contenders(source.name)]
     if workspace.finished:
         results = [_finished(workspace, plan, entry) for entry in entries]
@@ -109,27 +113,32 @@ def measured(workspace: Workspace, plan: Plan, sources: Sequence[Source]) -> lis
     rows = []
     for source in sources:
         mine = [(c, results) for (s, c), results in found if s == source]
-        rows.append([Row(source, c, results, mine[0][1][: len(results)]) for c, results in mine])
+        splits = min((len(results) for c, results in mine if results and not c.costly), default=0)
+        cut = [(c, results[:splits]) for c, results in mine]
+        rows.append([Row(source, c, results, cut[0][1][: len(results)]) for c, results in cut])
     return rows
 
 
 def _finished(workspace: Workspace, plan: Plan, entry: tuple[Source, Contender]) -> list[Result]:
-    try:
-        return accuracy(workspace, plan, [entry])[0]
-    except Unfinished:
-        return []
+    """The results on the first splits, as many as are finished."""
+    found: list[Result] = []
+    for splits in range(1, plan.splits_of(*entry) + 1):
+        try:
+            found = accuracy(workspace, replace(plan, splits=splits), [entry])[0]
+        except Unfinished:
+            break
+    return found
 
 
 def timed(workspace: Workspace, plan: Plan, rows: Sequence[Row]) -> list[Row]:
-    """The rows of one source, with training times; without, if some are not finished."""
-    if not all(row.results for row in rows):
-        return list(rows)
-    entries = [(row.contender, row.results[0]) for row in rows]
+    """The rows of one source, with training times if there are any."""
+    entries = [(row.contender, row.results[0]) for row in rows if row.results]
     try:
-        seconds = training_times(workspace, plan, rows[0].source, entries)
+        found = training_times(workspace, plan, rows[0].source, entries)
     except Unfinished:
         return list(rows)
+    seconds = iter(found)
     return [
-        Row(row.source, row.contender, row.results, row.linear, mine, seconds[0])
-        for row, mine in zip(rows, seconds, strict=True)
+        replace(row, seconds=next(seconds), linear_seconds=found[0]) if row.results else row
+        for row in rows
     ]
