@@ -99,11 +99,8 @@ def standard_error(values: Sequence[float]) -> float | None:
 
 
 def measured(workspace: Workspace, plan: Plan, sources: Sequence[Source]) -> list[list[Row]]:
-    """Every contender on every source; those that are not finished have no results.
-
-    If only some splits are finished, the rows of a source have the same ones, but costly models
-    may have fewer.
-    """
+    """Every contender on every source; those that are not finished have results of the first
+    splits, or none."""
     entries = [(source, c) for source in sources for c in contenders(source.name)]
     if workspace.finished:
         results = [_finished(workspace, plan, entry) for entry in entries]
@@ -113,9 +110,7 @@ def measured(workspace: Workspace, plan: Plan, sources: Sequence[Source]) -> lis
     rows = []
     for source in sources:
         mine = [(c, results) for (s, c), results in found if s == source]
-        splits = min((len(results) for c, results in mine if results and not c.costly), default=0)
-        cut = [(c, results[:splits]) for c, results in mine]
-        rows.append([Row(source, c, results, cut[0][1][: len(results)]) for c, results in cut])
+        rows.append([Row(source, c, results, mine[0][1][: len(results)]) for c, results in mine])
     return rows
 
 

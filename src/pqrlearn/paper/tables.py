@@ -90,7 +90,8 @@ def _overview(sources: Sequence[Source], parts: dict[Source, list[Row]]) -> Tabl
             line += [_as_printed(source, "rmse", contender.printed or "")]
             line += [_with_std(here["mean"], here["seeds_std"])]
         lines.append(line)
-    return Table("rmse", "Test RMSE, means over the splits", columns, lines)
+    note = "means over the splits; how many a model has, the tables below say"
+    return Table("rmse", "Test RMSE", columns, lines, [note])
 
 
 def _ratings(rows: Sequence[Row]) -> list[Table]:
@@ -242,7 +243,8 @@ def _amounts(rows: Sequence[Row]) -> list[str]:
         if not row.results:
             found.append(f"{row.contender.title}: not finished")
         elif len(row.results) < splits:
-            found.append(f"{row.contender.title}: the first {len(row.results)} splits only")
+            few = "split" if len(row.results) == 1 else f"{len(row.results)} splits"
+            found.append(f"{row.contender.title}: the first {few} only")
     return found
 
 
