@@ -29,7 +29,7 @@ class Row:
     def summary(self, measure: str) -> dict[str, float | None]:
         """Mean, standard deviations, the paper's value, and the paired difference from LR."""
         mine, linear = by_split(self.results, measure), by_split(self.linear, measure)
-        paired = [a - b for a, b in zip(mine, linear, strict=True)]
+        paired = [a - b for a, b in zip(mine, linear, strict=False)]  # on the splits of both
         paper = printed(self.source.name, measure, self.contender.printed)
         if self.contender.kind == "lr":
             paired = []
