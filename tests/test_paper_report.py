@@ -227,3 +227,16 @@ def test_all_of_it_in_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     again = figures(*given)
     assert again["made"]["cells_from_earlier_runs"] > 0
     assert "simulated" in json.dumps([*again["tables"]])
+
+
+def test_a_report_without_finished_cells_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PQRLEARN_DATA", str(tmp_path))
+    monkeypatch.setattr(complexity, "ROWS", 200)
+    done = ("--finished", "--cache", tmp_path / "cache", "-o", tmp_path / "report")
+    out = ok("paper", "all", *GIVEN, *SMALL, *done)
+    assert "NOT ALL OF IT WAS MEASURED" in out
+    assert "DiFacto: not finished" in out
+    assert "KDD2012, simulated: not finished" in out
+    assert not (tmp_path / "report" / "order-study.svg").exists()

@@ -231,7 +231,7 @@ def study(
     with budget.workspace() as workspace:
         found, panels = order_study(workspace, budget.plan(), [s for s in sources if s.present()])
     _print(found, budget.choices(), budget.as_json)
-    if figure:
+    if figure and panels:
         for path in plots.save(plots.draw(panels), figure):
             show.note(f"drawn as {path}")
 

@@ -57,7 +57,8 @@ def sections(
             "difference from LR, paired split by split; those of times are the standard deviation "
             "over their rounds."
         )
-        found.append(Section("Order study", drawn, [Figure("order-study", title, panels)], words))
+        figures = [Figure("order-study", title, panels)] if panels else []  # none is finished
+        found.append(Section("Order study", drawn, figures, words))
     if sources:
         found.append(_regret(workspace, [source for source in sources if source.fraction is None]))
     found.append(Section("Statistics", tables.stats(names), _occurrence(names)))
