@@ -237,6 +237,6 @@ def test_a_report_without_finished_cells_says_so(
     done = ("--finished", "--cache", tmp_path / "cache", "-o", tmp_path / "report")
     out = ok("paper", "all", *GIVEN, *SMALL, *done)
     assert "NOT ALL OF IT WAS MEASURED" in out
-    assert "DiFacto: not finished" in out
+    assert "not finished: LR, FM (AdaGrad)" in out
     assert "KDD2012, simulated: not finished" in out
     assert not (tmp_path / "report" / "order-study.svg").exists()

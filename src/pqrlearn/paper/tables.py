@@ -239,12 +239,13 @@ def _amounts(rows: Sequence[Row]) -> list[str]:
     splits = max(len(row.results) for row in rows)
     seeds = max((len(r["tests"]) for row in rows for r in row.results), default=0)
     found = [f"splits: {splits}; seeds on each, for FM and DiFacto: {seeds}"]
+    fewer: dict[int, list[str]] = {}
     for row in rows:
-        if not row.results:
-            found.append(f"{row.contender.title}: not finished")
-        elif len(row.results) < splits:
-            few = "split" if len(row.results) == 1 else f"{len(row.results)} splits"
-            found.append(f"{row.contender.title}: the first {few} only")
+        if len(row.results) < max(1, splits):
+            fewer.setdefault(len(row.results), []).append(row.contender.title)
+    for count, titles in fewer.items():
+        what = f"only the first {count} splits" if count else "not finished"
+        found.append(f"{what}: {', '.join(titles)}")
     return found
 
 
