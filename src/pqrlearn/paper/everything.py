@@ -54,8 +54,8 @@ def sections(
         words = (
             "Settings are tuned at every order on the first split. Losses and sizes are means over "
             "the splits of the data set. Error bars of losses are the standard error of the "
-            "difference from LR, paired split by split; those of times are the standard deviation "
-            "over their rounds."
+            "difference from LR, paired split by split; those of times are half the interquartile "
+            "range over their rounds."
         )
         figures = [Figure("order-study", title, panels)] if panels else []  # none is finished
         found.append(Section("Order study", drawn, figures, words))

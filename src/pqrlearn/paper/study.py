@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, pstdev
+from statistics import fmean, median, quantiles
 
 from pqrlearn.loss import loss_named
 from pqrlearn.paper.plan import Plan
@@ -36,7 +36,7 @@ class Point:
     loss_error: float | None
     """Standard error of the difference from LR, paired split by split."""
     time_spread: float
-    """Standard deviation over the rounds."""
+    """Half the interquartile range over the rounds: other programs make some of them outliers."""
 
     def spread(self, field: str) -> float:
         """The half-width of an error bar; 0 is none."""
@@ -96,7 +96,9 @@ def _point(
 ) -> Point:
     scale = next((s for s in SCALES if f"({s})" in contender.title), None)
     ratios = [a / b for a, b in zip(seconds, linear_seconds, strict=True)]
+    low, _, high = quantiles(ratios, n=4, method="inclusive")
     losses, others = (by_split(of, _measure(source)) for of in (results, linear))
+    paired = [a - b for a, b in zip(losses, others, strict=True)]
     return Point(
         contender.title,
         scale,
@@ -104,8 +106,8 @@ def _point(
         fmean(losses),
         median(ratios),
         fmean(result["nonzeros"] for result in results),
-        standard_error([a - b for a, b in zip(losses, others, strict=True)]),
-        pstdev(ratios),
+        None if contender.kind == "lr" else standard_error(paired),
+        (high - low) / 2,
     )
 
 

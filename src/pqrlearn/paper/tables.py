@@ -292,7 +292,9 @@ def signed(value: float | None) -> str:
 
 
 def small(value: float | None) -> str:
-    return NONE if value is None else f"{value:.4f}" if value >= 0.001 else f"{value:.0e}"
+    if value is None or value == 0:
+        return NONE if value is None else "0"
+    return f"{value:.4f}" if value >= 0.001 else f"{value:.0e}"
 
 
 def _with_std(value: float | None, std: float | None) -> str:
