@@ -244,8 +244,8 @@ def _amounts(rows: Sequence[Row]) -> list[str]:
         if len(row.results) < max(1, splits):
             fewer.setdefault(len(row.results), []).append(row.contender.title)
     for count, titles in fewer.items():
-        what = f"only the first {count} splits" if count else "not finished"
-        found.append(f"{what}: {', '.join(titles)}")
+        some = "only the first split" if count == 1 else f"only the first {count} splits"
+        found.append(f"{some if count else 'not finished'}: {', '.join(titles)}")
     return found
 
 
