@@ -10,7 +10,7 @@ import pytest
 
 from browser import Browser, browser
 from pqrlearn import Auto, Batch, plots
-from pqrlearn.paper.protocol import FULL
+from pqrlearn.paper.plan import FULL
 from pqrlearn.paper.report import Figure, Report, Section, choices, made
 from pqrlearn.paper.tables import Table
 from pqrlearn.plots import Line, Panel

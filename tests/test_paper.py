@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +19,14 @@ import numpy as np
 import pytest
 
 from command import failure, figures, ok
-from pqrlearn import datasets
+from pqrlearn import datasets, hyper
 from pqrlearn.errors import DataError
 from pqrlearn.paper import printed, tables, work
-from pqrlearn.paper.protocol import FULL, QUICK, Contender, Plan, cell, contenders, measure, pqr
+from pqrlearn.paper.plan import FULL, QUICK, Plan, cell
+from pqrlearn.paper.protocol import Contender, contenders, measure, pqr
 from pqrlearn.paper.results import Row
 from pqrlearn.paper.sources import Source
+from pqrlearn.paper.study import study
 from pqrlearn.paper.work import Workspace, accuracy, training_times
 
 TINY = Source("avazu", 2e-5)
@@ -65,7 +75,6 @@ def test_a_split_follows_from_its_number() -> None:
 def test_a_simulated_stream_says_so_everywhere() -> None:
     assert "simulated" in TINY.title
     assert "SIMULATED: 811 rows (2e-05 of the paper's)" in TINY.rows().note
-    assert TINY.parts(1).truth is not None
 
 
 def test_counting_sees_the_training_part_only() -> None:
@@ -98,9 +107,10 @@ def test_the_test_part_does_not_choose_settings(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_quick_plan_is_a_smaller_one() -> None:
-    assert (FULL.splits, FULL.repeats) == (5, 20)
-    assert QUICK.splits < FULL.splits
-    assert QUICK.repeats < FULL.repeats
+    real = Source("ml-100k")
+    assert (FULL.splits_of(real), FULL.repeats_of(real)) == (5, 20)
+    assert QUICK.splits_of(real) < FULL.splits_of(real)
+    assert QUICK.repeats_of(real) < FULL.repeats_of(real)
     assert QUICK.trials is FULL.trials is None  # fewer trials would cost the hungry most
 
 
@@ -116,6 +126,68 @@ def test_costly_models_are_tuned_on_the_first_splits_only() -> None:
     assert [result["validation"] is None for result in linear] == [False, False, False]
     assert [result["validation"] is None for result in costly] == [False, False, True]
     assert costly[0]["settings"] == costly[2]["settings"]
+
+
+def test_orders_from_the_number_of_features_on_are_one_model_that_is_tuned_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = TINY.features()
+    several = [pqr(k, "none") for k in (count - 1, count, count + 1, hyper.MAX_ORDER)]
+    one = Contender("also called so", "pqr", several[1].fixed, printed="pqr 7")
+    measured: list[Any] = []
+    monkeypatch.setattr(work, "measure", lambda m, t: measured.append(m) or measure(m, t))
+    plan = replace(PLAN, splits=1)
+    found = accuracy(Workspace(tmp_path), plan, [(TINY, one) for one in [*several, one]])
+    assert len(measured) == 2
+    assert found[1] == found[2] == found[3] == found[4]
+    assert found[1][0]["settings"]["order"] == count
+
+
+def test_with_tuned_all_contenders_keep_the_settings_of_the_first_splits() -> None:
+    entries = [(TINY, Contender("LR", "lr")), (TINY, pqr(50, "none"))]
+    for results in accuracy(Workspace(None), PLAN, entries, tuned=1):
+        assert [result["validation"] is None for result in results] == [False, True, True]
+        assert len({json.dumps(result["settings"]) for result in results}) == 1
+        assert len({result["tests"][0]["logloss"] for result in results}) == 3
+
+
+def test_large_data_sets_have_fewer_splits_and_costly_models_fewest() -> None:
+    large, costly = Source("ml-1m"), Contender("CFM", "cfm")
+    assert [FULL.splits_of(Source(name)) for name in ("ml-100k", "ml-1m", "criteo")] == [5, 3, 3]
+    assert [FULL.splits_of(Source(name), costly) for name in ("ml-100k", "ml-1m")] == [5, 2]
+    assert (FULL.repeats_of(large), FULL.splits_of(TINY), FULL.repeats_of(TINY)) == (5, 1, 1)
+    assert replace(FULL, splits=4).splits_of(large) == replace(FULL, splits=4).splits_of(TINY) == 4
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs /proc")
+def test_workers_end_with_their_parent(tmp_path: Path) -> None:
+    given = f"table binary --simulated --fraction 0.001 --data avazu --jobs 2 --cache {tmp_path}"
+    command = [sys.executable, "-m", "pqrlearn", "paper", *given.split(), "--quiet"]
+    with subprocess.Popen(command, start_new_session=True) as parent:
+        workers = wait_for(lambda: [one for one in session(parent.pid) if "spawn_main" in one[1]])
+        parent.terminate()
+    assert parent.returncode == -signal.SIGTERM
+    assert workers
+    assert wait_for(lambda: not session(parent.pid))
+
+
+def session(leader: int) -> list[tuple[int, str]]:
+    """The processes that a session leader has started, with their command lines."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ProcessLookupError):
+            fields = (process / "stat").read_text().rsplit(")", 1)[1].split()
+            if int(fields[3]) == leader and fields[0] != "Z":
+                found.append((int(process.name), (process / "cmdline").read_text()))
+    return found
+
+
+def wait_for(what: Callable[[], Any], seconds: float = 60.0) -> Any:
+    """The first true value, or the last one."""
+    end = time.monotonic() + seconds
+    while not (value := what()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return value
 
 
 def test_finished_cells_are_not_measured_again(
@@ -177,7 +249,6 @@ def row(contender: Contender, *splits: list[float], seconds: tuple[float, ...] =
             "tests": tests,
             "nonzeros": 7,
             "order": None,
-            "truth": None,
         }
 
     linear = [result([1.04]), result([1.06])]
@@ -195,6 +266,15 @@ def test_a_row_is_compared_with_the_paper_and_split_by_split_with_lr() -> None:
     assert found["splits_std"] == pytest.approx(0.02 / math.sqrt(2))
     assert (found["paper"], found["paper_std"]) == (1.0434, 5.0e-4)
     assert found["minus_paper"] == pytest.approx(1.03 - 1.0434)
+
+
+def test_rows_are_compared_on_the_splits_that_both_have() -> None:
+    fm = row(Contender("FM", "fm"), [1.01, 1.03], [1.03, 1.05], [2.0])
+    other = row(Contender("PQR", "pqr"), [1.0], [1.01])
+    mean, error = fm.minus(other, "rmse")
+    assert mean == pytest.approx(0.025)
+    assert error == pytest.approx(0.005)
+    assert fm.minus(fm, "rmse") == (None, None)
 
 
 def test_one_split_and_one_seed_have_no_deviation() -> None:
@@ -237,13 +317,38 @@ def test_statistics_of_absent_data_are_the_papers_alone() -> None:
         datasets.get("ml-1m").load()
 
 
-def test_a_simulated_table_shows_the_truth_and_calls_itself_simulated() -> None:
+def test_a_simulated_table_shows_no_accuracy_and_calls_itself_simulated() -> None:
     table, chosen = tables.binary(Workspace(None), PLAN, ["avazu"], fraction=2e-5)
-    assert table.title.startswith("Avazu, simulated")
-    assert table.rows[-1][0] == "the truth"
-    assert len(table.rows) == len(contenders("avazu")) + 1
+    assert table.title == "Avazu, simulated: training time and model size"
+    assert table.columns == ["", "time × LR paper", "here", "non-zeros paper", "here"]
+    assert [line[0] for line in table.rows] == [one.title for one in contenders("avazu")]
     assert {len(line) for line in table.rows} == {len(table.columns)}
+    assert not re.search("auc|logloss|tests|validation", json.dumps(table.data))
     assert {line[0] for line in chosen.rows} >= {"LR", "FM (AdaGrad)", "PQR k=8000 (none)"}
+
+
+def test_finished_measures_nothing_and_says_what_is_missing(tmp_path: Path) -> None:
+    linear = Contender("LR", "lr")
+    (mine,) = accuracy(Workspace(tmp_path), PLAN, [(TINY, linear)])
+    done = Workspace(tmp_path, finished=True)
+    table, chosen = tables.binary(done, PLAN, ["avazu"], fraction=2e-5)
+    sizes = {line[0]: line[-1] for line in table.rows}
+    assert sizes["LR"] == f"{np.mean([result['nonzeros'] for result in mine]):,.0f}"
+    assert {sizes[title] for title in sizes if title != "LR"} == {"–"}
+    assert "splits: 3; seeds on each, for FM and DiFacto: 1" in table.notes
+    missing = next(note for note in table.notes if note.startswith("not finished: "))
+    assert missing.startswith("not finished: FM (AdaGrad), FM (OGD + l1, as the paper), DiFacto")
+    assert {line[0] for line in chosen.rows} <= {"LR", ""}
+    two = replace(PLAN, splits=2)
+    accuracy(Workspace(tmp_path), two, [(TINY, pqr(2000, "none"))])
+    done = Workspace(tmp_path, finished=True)
+    table, _ = tables.binary(done, PLAN, ["avazu"], fraction=2e-5)
+    sizes = {line[0]: line[-1] for line in table.rows}
+    assert sizes["PQR k=2000 (none)"] != "–"
+    assert "only the first 2 splits: PQR k=2000 (none)" in table.notes
+    (line,), _ = study(done, PLAN, [TINY])
+    assert line.title == "Avazu, simulated: not finished"
+    assert len(done.journal._known) == 3 + 2
 
 
 # The command.
@@ -255,18 +360,15 @@ def test_the_command_prints_a_table_and_the_same_as_json(tmp_path: Path) -> None
     given = ("paper", "table", "binary", "--simulated", "--data", "kdd2012", *QUICKLY)
     kept = ("--cache", tmp_path)
     out = ok(*given, *kept, "--quiet")
-    assert "KDD2012, simulated: test AUC and LogLoss" in out
+    assert "KDD2012, simulated: training time and model size" in out
     assert "How it was measured" in out
     data = figures(*given, *kept)
     assert data["choices"][0].startswith("Random splits: 1, seeds from 1 on")
     found = data["tables"]["binary kdd2012 simulated"]
-    assert found["columns"][1] == "AUC paper"
+    assert found["columns"][1] == "time × LR paper"
     titles = [line[0] for line in found["rows"]]
     assert titles[:3] == ["LR", "FM (AdaGrad)", "FM (OGD + l1, as the paper)"]
-    models = found["data"]["rows"]
-    assert models[0]["splits"][0]["settings"].keys() == {"alpha", "beta", "l1", "l2"}
-    auto = next(model for model in models if model["model"] == "Auto, untouched")
-    assert auto["splits"][0]["auto"]["regret"] <= auto["splits"][0]["auto"]["bound"]
+    assert found["data"][0]["settings"][0].keys() == {"alpha", "beta", "l1", "l2"}
 
 
 def test_another_seed_is_another_split(tmp_path: Path) -> None:

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from command import figures, ok
 from pqrlearn.paper import complexity
-from pqrlearn.paper.protocol import FULL, QUICK, Plan
+from pqrlearn.paper.plan import FULL, QUICK, Plan
+from pqrlearn.paper.protocol import Contender, pqr
 from pqrlearn.paper.report import Figure, Report, Section, choices, made, markdown_table
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.study import GRID, orders, study
 from pqrlearn.paper.tables import Table
-from pqrlearn.paper.work import Workspace
+from pqrlearn.paper.work import Workspace, accuracy
 from pqrlearn.plots import Line, Panel
 
 TINY = Source("kdd2012", 5e-6)
+
+
+def as_if_real(monkeypatch: pytest.MonkeyPatch) -> Source:
+    """The rows of TINY, as if they were those of the data set."""
+    rows = TINY.rows()
+    monkeypatch.setattr(Source, "rows", lambda self: rows)
+    monkeypatch.setattr(Source, "title", "KDD2012")
+    return Source("kdd2012")
+
+
 PLAN = Plan(splits=1, repeats=1, trials=2, timings=2)
 
 
@@ -34,10 +48,13 @@ def test_orders_go_up_to_the_number_of_features() -> None:
     assert found[-1] == len({*TINY.rows().batch.indices.tolist()}) < GRID[-1]
 
 
-def test_the_study_has_a_line_for_every_order_and_panels_for_loss_time_and_size() -> None:
-    (table, answer), panels = study(Workspace(None), PLAN, [TINY])
+def test_the_study_has_a_line_for_every_order_and_panels_for_loss_time_and_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = as_if_real(monkeypatch)
+    (table, answer), panels = study(Workspace(None), PLAN, [real])
     assert [line[0] for line in table.rows] == ["LR", *(f"{k:,}" for k in orders(TINY)), "Auto"]
-    assert answer.title == "KDD2012, simulated: Auto's answer to the question of the order"
+    assert answer.title == "KDD2012: Auto's answer to the question of the order"
     assert answer.data["regret"] <= answer.data["bound"]
     assert 0 <= answer.data["frequent"] <= 1
     assert answer.data["high"] > 0
@@ -55,6 +72,31 @@ def test_the_study_has_a_line_for_every_order_and_panels_for_loss_time_and_size(
     assert list(none.x) == list(default.x) == orders(TINY)
     assert len({*linear.y}) == 1
     assert [point["nonzeros"] for point in table.data if point["scale"] == "none"] == list(none.y)
+
+
+def test_the_error_bars_of_losses_are_those_of_all_splits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, plan = as_if_real(monkeypatch), replace(PLAN, splits=3)
+    (table, _), panels = study(Workspace(None), plan, [real])
+    k = orders(TINY)[0]
+    entries = [(real, Contender("LR", "lr")), (real, pqr(k, "none"))]
+    linear, mine = accuracy(Workspace(None), plan, entries, tuned=1)
+    losses = [result["tests"][0]["logloss"] for result in mine]
+    paired = [a - b["tests"][0]["logloss"] for a, b in zip(losses, linear, strict=True)]
+    line = next(line for line in panels[0].lines if line.name == "PQR (none)")
+    assert len(losses) == 3
+    assert line.y[0] == pytest.approx(sum(losses) / 3)
+    assert line.spread is not None
+    assert line.spread[0] == pytest.approx(np.std(paired, ddof=1) / math.sqrt(3))
+    assert "means over 3 splits, tuned on the first" in table.notes[1]
+
+
+def test_the_study_of_a_simulated_stream_shows_no_loss() -> None:
+    (table,), panels = study(Workspace(None), PLAN, [TINY])
+    assert table.columns[:3] == ["k", "time × LR (none)", "non-zeros (none)"]
+    assert not any("loss" in name for point in table.data for name in point)
+    assert [panel.y_label for panel in panels] == ["training time × LR", "non-zeros"]
 
 
 # Complexity.
@@ -148,7 +190,8 @@ def test_how_where_and_when_are_said() -> None:
 def test_a_quick_run_says_that_it_is_one() -> None:
     assert "QUICK" in choices(QUICK, quick=True)[0]
     assert not any("QUICK" in choice for choice in choices(FULL, quick=False))
-    assert any("20 seeds" in choice for choice in choices(FULL, quick=False))
+    assert choices(FULL, quick=False, finished=True)[0].startswith("NOT ALL OF IT")
+    assert any("20 (ml-1m 5, ml-10m 5) seeds" in choice for choice in choices(FULL, quick=False))
 
 
 def test_a_markdown_table_has_a_cell_for_every_column() -> None:
@@ -168,7 +211,7 @@ SMALL = ("--repeats", 1, "--trials", 2, "--jobs", 1)
 def test_the_study_is_drawn_where_it_is_wanted(tmp_path: Path) -> None:
     given = ("paper", "study", *GIVEN, *SMALL, "--cache", tmp_path / "cache")
     found = figures(*given)
-    assert [*found["tables"]] == ["study kdd2012 simulated", "order kdd2012 simulated"]
+    assert [*found["tables"]] == ["study kdd2012 simulated"]
 
 
 def test_all_of_it_in_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,3 +227,16 @@ def test_all_of_it_in_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     again = figures(*given)
     assert again["made"]["cells_from_earlier_runs"] > 0
     assert "simulated" in json.dumps([*again["tables"]])
+
+
+def test_a_report_without_finished_cells_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PQRLEARN_DATA", str(tmp_path))
+    monkeypatch.setattr(complexity, "ROWS", 200)
+    done = ("--finished", "--cache", tmp_path / "cache", "-o", tmp_path / "report")
+    out = ok("paper", "all", *GIVEN, *SMALL, *done)
+    assert "NOT ALL OF IT WAS MEASURED" in out
+    assert "not finished: LR, FM (AdaGrad)" in out
+    assert "KDD2012, simulated: not finished" in out
+    assert not (tmp_path / "report" / "order-study.svg").exists()

@@ -16,6 +16,7 @@ from pqrlearn.cli.tune import _report
 from pqrlearn.journal import Journal
 from pqrlearn.learners import LEARNERS, make
 from pqrlearn.learners.build import settings_of
+from pqrlearn.loss import LOSSES
 from pqrlearn.spaces import (
     HIGHEST,
     LOWEST,
@@ -30,7 +31,7 @@ from pqrlearn.spaces import (
     space,
     tiers_of,
 )
-from pqrlearn.tune import TRIALS, Task, tune
+from pqrlearn.tune import Task, trials_of, tune
 
 RATINGS_RANKS = {2**power for power in range(1, 10)}
 
@@ -179,9 +180,16 @@ def test_a_result_is_shown_beside_defaults_lr_and_the_best_constant() -> None:
     assert beside["constant"] == pytest.approx(np.std(problem.validation.labels), rel=1e-6)
 
 
-def test_more_trials_are_for_those_that_have_more_settings() -> None:
-    assert TRIALS["lr"] < TRIALS["pqr"] <= TRIALS["fm"]
-    assert {*TRIALS} == {*LEARNERS}
+def test_every_model_has_a_number_of_trials_for_every_loss() -> None:
+    for kind in LEARNERS:
+        counts = [trials_of(kind, loss, {}) for loss in LOSSES]
+        assert counts[0] >= counts[1] >= (1 if kind == "auto" else 54)
+    assert trials_of("fm", "squared", {"optimizer": "sgd"}) > trials_of("fm", "squared", {})
+
+
+def test_without_a_number_as_many_trials_are_run_as_the_model_needs() -> None:
+    assert tune(task("lr")) == tune(task("lr"), trials=trials_of("lr", "squared", {}))
+    assert tune(task("lr")).trials != tune(task("lr"), trials=54).trials
 
 
 def test_tuning_beats_the_defaults_and_sees_that_interactions_pay() -> None:

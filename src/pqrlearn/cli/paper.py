@@ -22,8 +22,8 @@ from pqrlearn.cli import options, show
 from pqrlearn.files import check_name, check_writable
 from pqrlearn.paper import complexity, tables
 from pqrlearn.paper.everything import sections
+from pqrlearn.paper.plan import FULL, QUICK, Plan
 from pqrlearn.paper.printed import CLICKS, RATINGS
-from pqrlearn.paper.protocol import FULL, QUICK, Plan
 from pqrlearn.paper.report import Report, choices, made
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.study import study as order_study
@@ -62,6 +62,7 @@ class Budget:
     split_seed: int | None
     cache: str | None
     jobs: int
+    finished: bool
     quiet: bool
     as_json: bool
 
@@ -72,7 +73,7 @@ class Budget:
         return replace(QUICK if self.quick else FULL, **changed)
 
     def choices(self) -> list[str]:
-        return choices(self.plan(), quick=self.quick)
+        return choices(self.plan(), quick=self.quick, finished=self.finished)
 
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:
@@ -80,7 +81,7 @@ class Budget:
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         cache = Path(self.cache or Path(home) / "pqrlearn" / "paper")
         with show.steps("paper", quiet=self.quiet or self.as_json) as step:
-            yield Workspace(cache, self.jobs, step)
+            yield Workspace(cache, self.jobs, step, self.finished)
 
 
 def budget(command: F) -> F:
@@ -91,13 +92,13 @@ def budget(command: F) -> F:
             "--splits",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Number of random splits. Default: 5.",
+            help="Number of random splits. Default: 5, for large data sets 3.",
         ),
         click.option(
             "--repeats",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Seeds per split, for FM and DiFacto. Default: 20.",
+            help="Seeds per split, for FM and DiFacto. Default: 20, for large data sets 5.",
         ),
         click.option(
             "--trials",
@@ -122,6 +123,9 @@ def budget(command: F) -> F:
             default=os.cpu_count() or 1,
             metavar="N",
             help="Number of processes. Default: one per core.",
+        ),
+        click.option(
+            "--finished", is_flag=True, help="Show finished cells; say which are not, measure none."
         ),
         options.quiet,
         options.as_json,
@@ -227,7 +231,7 @@ def study(
     with budget.workspace() as workspace:
         found, panels = order_study(workspace, budget.plan(), [s for s in sources if s.present()])
     _print(found, budget.choices(), budget.as_json)
-    if figure:
+    if figure and panels:
         for path in plots.save(plots.draw(panels), figure):
             show.note(f"drawn as {path}")
 

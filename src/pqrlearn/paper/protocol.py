@@ -1,4 +1,4 @@
-"""The paper's protocol: contenders, rows, and how a cell of a table is measured.
+"""The paper's protocol: contenders, and how a cell of a table is measured.
 
 A cell is one contender on one split of one source. Its settings are chosen on the validation part,
 it learns the training part in one pass, and the test part is measured once. Features are counted
@@ -7,7 +7,7 @@ on the training part only. Models that start from a seed are repeated.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +19,15 @@ from pqrlearn.learners import Auto
 from pqrlearn.paper.printed import ORDERS, RATINGS
 from pqrlearn.paper.sources import Source
 from pqrlearn.progressive import evaluate
-from pqrlearn.tune import TRIALS, Chosen, Task, chunks, tune
+from pqrlearn.tune import Chosen, Task, chunks, tune
 
 Result = dict[str, Any]
 SCALES = {"none": None, "default": hyper.INTERACTION_SCALE}
 """Interaction scales of PQR: none, as in the paper, and our default."""
+BLOCK_ROWS = {"ml-1m": 512, "ml-10m": 512}
+"""Rows from one matrix step of CFM and CCFM to the next, where the default takes too long."""
 _COST = {"auto": 15, "lr": 1, "pqr": 4, "fm": 12, "difacto": 12, "cfm": 400, "ccfm": 350}
 """Rough cost of learning a row, to schedule work and to estimate the time left."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The amount of work; the report states all of it."""
-
-    splits: int = 5
-    repeats: int = 20
-    """Seeds per split, for models that start from one."""
-    trials: int | None = None
-    """Settings tried per cell; None means what each model needs (`tune.TRIALS`)."""
-    costly_splits: int = 2
-    """Splits on which CFM and CCFM are tuned; the others use the settings of these."""
-    timings: int = 7
-    seed: int = 1
-    """Seed of the first split; the others follow."""
-
-
-FULL = Plan()
-QUICK = Plan(splits=1, repeats=3, costly_splits=1, timings=3)
-"""Fewer splits and seeds, but as many trials: those that need many would lose the most."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +68,8 @@ def contenders(data: str) -> list[Contender]:
         Contender("FM (OGD + l1, as the paper)", "fm", {"optimizer": "sgd"}, "fm"),
     ]
     if data in RATINGS:
-        found += [Contender("CFM", "cfm", printed="cfm"), Contender("CCFM", "ccfm")]
+        ball: Chosen = {"block_rows": BLOCK_ROWS[data]} if data in BLOCK_ROWS else {}
+        found += [Contender("CFM", "cfm", ball, "cfm"), Contender("CCFM", "ccfm", ball)]
     found.append(Contender("DiFacto", "difacto", printed="difacto"))
     for scale in SCALES:
         found += [pqr(k, scale, f"pqr {k}") for k in ORDERS[data]]
@@ -112,27 +94,26 @@ class Cell:
     repeats: int
     settings: Chosen | None = None
 
+    @property
+    def fixed(self) -> Chosen:
+        """The contender's settings. Orders from the number of features on are one model."""
+        given, order = self.contender.fixed, self.contender.order
+        return given if order is None else given | {"order": min(order, self.source.features())}
+
     def key(self) -> str:
-        mine = [asdict(self.contender), self.split, self.trials, self.repeats, self.settings]
-        return key_of("cell", self.source.name, self.source.rows().digest, *mine)
+        mine = [self.contender.kind, self.fixed, self.split, self.trials, self.repeats]
+        return key_of("cell", self.source.name, self.source.rows().digest, *mine, self.settings)
 
     def task(self) -> Task:
         """The tuning task; features are counted on the training part only."""
         parts, mine = self.source.parts(self.split), self.contender
         loss = self.source.rows().loss
-        return Task(mine.kind, loss, parts.train, parts.validation, mine.fixed)
+        return Task(mine.kind, loss, parts.train, parts.validation, self.fixed)
 
     def cost(self) -> float:
         """Rough cost of learning, in rows of LR."""
-        passes = self.repeats + (0 if self.settings else self.trials / 2)
+        passes = self.repeats + (self.trials / 2 if self.settings is None else 0)
         return passes * len(self.source.rows().batch) * _COST[self.contender.kind]
-
-
-def cell(plan: Plan, source: Source, contender: Contender, split: int, **known: Any) -> Cell:
-    """The cell of a plan; splits are numbered from 0."""
-    trials = plan.trials or TRIALS[contender.kind]
-    repeats = plan.repeats if contender.random else 1
-    return Cell(source, contender, plan.seed + split, trials, repeats, **known)
 
 
 def measure(cell: Cell, trials: Path | None = None) -> Result:
@@ -159,7 +140,6 @@ def measure(cell: Cell, trials: Path | None = None) -> Result:
         "nonzeros": sum(learner.nonzeros().values()),
         "order": separation.order if separation else None,
         "auto": _about(learner, task) if isinstance(learner, Auto) else None,
-        "truth": cell.source.parts(cell.split).truth,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib.metadata import version
@@ -14,7 +14,8 @@ from typing import Any
 from pqrlearn import plots, spaces, tune
 from pqrlearn.files import atomic_write
 from pqrlearn.machine import commit, machine
-from pqrlearn.paper.protocol import Plan
+from pqrlearn.paper.plan import REPEATS, SPLITS, USUAL_REPEATS, USUAL_SPLITS, Plan
+from pqrlearn.paper.protocol import BLOCK_ROWS
 from pqrlearn.paper.tables import Table, as_data
 from pqrlearn.report import page as layout
 
@@ -112,13 +113,15 @@ def made(command: str, seconds: float, kept: int, *outputs: str) -> dict[str, An
     }
 
 
-def choices(plan: Plan, *, quick: bool) -> list[str]:
+def choices(plan: Plan, *, quick: bool, finished: bool = False) -> list[str]:
     """The choices of the protocol, as sentences."""
     shares = "80 % of the rows train, 10 % choose settings, 10 % test"
+    splits = _counts(plan.splits, USUAL_SPLITS, SPLITS)
+    repeats = _counts(plan.repeats, USUAL_REPEATS, REPEATS)
     found = [
-        f"Random splits: {plan.splits}, seeds from {plan.seed} on: {shares}. One pass, one row at "
+        f"Random splits: {splits}, seeds from {plan.seed} on: {shares}. One pass, one row at "
         "a time; the test part is measured once.",
-        f"FM and DiFacto start from a seed: {plan.repeats} seeds on every split. ± seeds is the "
+        f"FM and DiFacto start from a seed: {repeats} seeds on every split. ± seeds is the "
         "standard deviation over seeds within a split, which is the paper's ±; ± splits is that of "
         "the splits' means. The other models start at zero and need no repetition.",
         "Differences from LR are paired, split by split; the ± beside them is the standard error.",
@@ -129,29 +132,46 @@ def choices(plan: Plan, *, quick: bool) -> list[str]:
         f"{_range(spaces.RATING_RANKS)}, of clicks {_range(spaces.CLICK_RANKS)}, init 0.001 to 1; "
         "`best k` also searches the order, 0 (no interactions) to all features.",
         f"CFM and CCFM are tuned on the first {plan.costly_splits} splits, and the other splits "
-        "use these settings; their matrix steps every 256 rows.",
+        "use these settings; their matrix steps every 256 rows. On ML1M and ML10M there are no "
+        f"other splits for them, and it steps every {BLOCK_ROWS['ml-1m']} rows.",
         "FM (AdaGrad) and FM (OGD + l1): the paper ran the second.",
         "PQR (none) is the paper's; PQR (default) multiplies the interactions of a row by one over "
         "the root of their number; with an own rate of interactions this factor is searched, which "
         "for FTRL-Proximal is a learning rate of their own. Features are counted on the training "
         "part only.",
         "Auto, untouched, has no settings: it makes no use of the validation part.",
-        "Training times: processor seconds of the pass alone, in memory, nothing else running, "
-        "one model after the other in turn; medians of "
-        f"{plan.timings} multiples of LR in the same round.",
-        "The order study uses the first split, and tunes all other settings at every order.",
+        "Training times: processor seconds of the pass alone, in memory, one model after the other "
+        f"in turn; medians of {plan.timings} multiples of LR in the same round. Other programs may "
+        "run at the same time: the load is above.",
+        "The order study tunes all other settings at every order on the first split, and measures "
+        "what won on all splits.",
+        "Simulated streams show time and size only (docs/simulated.md says why).",
     ]
-    note = "THIS IS A QUICK RUN: fewer splits and seeds than in the paper's protocol."
-    return [note, *found] if quick else found
+    notes = []
+    if quick:
+        notes.append("THIS IS A QUICK RUN: fewer splits and seeds than in the paper's protocol.")
+    if finished:
+        notes.append(
+            "NOT ALL OF IT WAS MEASURED: every table says how many splits it has, and what is not "
+            "finished."
+        )
+    return notes + found
 
 
 def _trials(plan: Plan) -> str:
     if plan.trials is not None:
         return f"{plan.trials} trials for every model"
-    counts = [
-        f"{kind} {count}" for kind, count in tune.TRIALS.items() if kind not in ("auto", "qr")
-    ]
-    return f"as many trials as each model needs ({', '.join(counts)})"
+    ratings, clicks = tune.SQUARED_TRIALS, tune.TRIALS
+    return (
+        f"{ratings['fm']} trials for ratings and {clicks['fm']} for clicks, {clicks['fm']} for FM "
+        f"by OGD, {ratings['cfm']} for CFM and CCFM,"
+    )
+
+
+def _counts(given: int | None, usual: int, others: Mapping[str, int]) -> str:
+    """A number, and the data sets that have another one."""
+    except_for = ", ".join(f"{name} {count}" for name, count in others.items())
+    return f"{usual} ({except_for})" if given is None else str(given)
 
 
 def _range(values: Sequence[float]) -> str:

@@ -10,8 +10,8 @@ import numpy as np
 from pqrlearn import datasets
 from pqrlearn.datasets.clicks import ClickStream
 from pqrlearn.loss import LossName, loss_named
-from pqrlearn.metrics import Metrics
-from pqrlearn.rows import Batch, FloatArray
+from pqrlearn.rows import Batch
+from pqrlearn.separation import Counts
 
 STREAMS = {
     "avazu": ClickStream.avazu,
@@ -29,8 +29,6 @@ class Rows:
     note: str
     sample: bool
     digest: str
-    margins: FloatArray | None = None
-    """True margins of a simulated stream."""
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -59,6 +57,10 @@ class Source:
     def rows(self) -> Rows:
         return _rows(self)
 
+    def features(self) -> int:
+        """The number of different features."""
+        return _features(self)
+
     def parts(self, split: int) -> Parts:
         return _parts(self, split)
 
@@ -70,8 +72,6 @@ class Parts:
     train: Batch
     validation: Batch
     test: Batch
-    truth: dict[str, float] | None
-    """Figures of the true margins of a simulated stream on the test rows."""
 
 
 @lru_cache(maxsize=8)
@@ -93,7 +93,12 @@ def _rows(source: Source) -> Rows:
         f"features out of {stream.features:,}, click rate {stream.click_rate:g}, "
         f"{stream.interactions} planted pairs, seed {stream.seed}"
     )
-    return Rows(batch, data.loss, note, True, batch.digest(), stream.margins(batch))
+    return Rows(batch, data.loss, note, True, batch.digest())
+
+
+@lru_cache(maxsize=8)
+def _features(source: Source) -> int:
+    return Counts.of(source.rows().batch).distinct
 
 
 @lru_cache(maxsize=1)
@@ -101,9 +106,4 @@ def _parts(source: Source, split: int) -> Parts:
     rows = source.rows()
     order = np.random.default_rng(split).permutation(len(rows.batch))
     train, validation, test = np.split(order, [len(order) * 8 // 10, len(order) * 9 // 10])
-    truth = None
-    if rows.margins is not None:
-        metrics = Metrics(rows.loss)
-        metrics.update(rows.margins[test], rows.batch.labels[test])
-        truth = metrics.result()
-    return Parts(rows.batch.take(train), rows.batch.take(validation), rows.batch.take(test), truth)
+    return Parts(rows.batch.take(train), rows.batch.take(validation), rows.batch.take(test))

@@ -7,15 +7,22 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pqrlearn import datasets, hyper, separation
+from pqrlearn import datasets, hyper
+from pqrlearn.datasets.statistics import summarised
 from pqrlearn.loss import loss_named
-from pqrlearn.paper.printed import CLICKS, FIGURES, RATINGS, printed
-from pqrlearn.paper.protocol import Plan, contenders
+from pqrlearn.paper.plan import Plan
+from pqrlearn.paper.printed import CLICKS, FIGURES, ORDERS, RATINGS, printed
+from pqrlearn.paper.protocol import contenders
 from pqrlearn.paper.results import Row, measured, timed
 from pqrlearn.paper.sources import Source
 from pqrlearn.paper.work import Workspace
 
 NONE = "–"
+LOSS_COLUMNS = (
+    *("", "AUC paper", "here", "± seeds"),
+    *("LogLoss paper", "here", "± seeds", "here − LR", "±"),
+)
+COST_COLUMNS = ("time × LR paper", "here", "non-zeros paper", "here")
 NAMES = {
     "rmse": "RMSE",
     "auc": "AUC",
@@ -58,14 +65,15 @@ def rmse(workspace: Workspace, plan: Plan, names: Sequence[str] = RATINGS) -> li
 def binary(
     workspace: Workspace, plan: Plan, names: Sequence[str] = CLICKS, fraction: float | None = None
 ) -> list[Table]:
-    """The table of AUC, LogLoss, time and size; with a fraction, from simulated streams."""
+    """The table of AUC, LogLoss, time and size; with a fraction, of simulated streams, whose
+    accuracy is not shown: it does not rank models as real data do."""
     sources = [Source(name, fraction) for name in names]
     rows = measured(workspace, plan, [source for source in sources if source.present()])
     parts = {mine[0].source: timed(workspace, plan, mine) for mine in rows}
     return [
         table
         for source in sources
-        for table in (_clicks(parts[source]) if source in parts else [_absent(source)])
+        for table in (_of_clicks(parts[source]) if source in parts else [_absent(source)])
     ]
 
 
@@ -82,7 +90,8 @@ def _overview(sources: Sequence[Source], parts: dict[Source, list[Row]]) -> Tabl
             line += [_as_printed(source, "rmse", contender.printed or "")]
             line += [_with_std(here["mean"], here["seeds_std"])]
         lines.append(line)
-    return Table("rmse", "Test RMSE, means over the splits", columns, lines)
+    note = "means over the splits; how many a model has, the tables below say"
+    return Table("rmse", "Test RMSE", columns, lines, [note])
 
 
 def _ratings(rows: Sequence[Row]) -> list[Table]:
@@ -92,7 +101,8 @@ def _ratings(rows: Sequence[Row]) -> list[Table]:
     lines = [[row.contender.title, *_ratings_cells(row)] for row in rows]
     data = [row.data() for row in rows]
     title = f"{source.title}: test RMSE"
-    return [Table(f"rmse {source.name}", title, columns, lines, _notes(rows), data), _chosen(rows)]
+    table = Table(f"rmse {source.name}", title, columns, lines, _notes(rows), data)
+    return [table, _paired(rows), _chosen(rows)]
 
 
 def _ratings_cells(row: Row) -> list[str]:
@@ -109,23 +119,41 @@ def _ratings_cells(row: Row) -> list[str]:
     ]
 
 
-def _clicks(rows: Sequence[Row]) -> list[Table]:
-    source, truth = rows[0].source, rows[0].results[0]["truth"]
-    columns = ["", "AUC paper", "here", "± seeds", "LogLoss paper", "here", "± seeds", "here − LR"]
-    columns += ["±", "time × LR paper", "here", "non-zeros paper", "here"]
-    lines = [[row.contender.title, *_clicks_cells(row)] for row in rows]
-    if truth is not None:
-        known = {2: number(truth["auc"]), 5: number(truth["logloss"])}
-        lines.append(["the truth", *(known.get(at, NONE) for at in range(1, len(columns)))])
-    data = {"rows": [row.data() for row in rows], "truth": truth}
-    title = f"{source.title}: test AUC and LogLoss, training time, model size"
-    name = f"binary {source.name}" + ("" if source.fraction is None else " simulated")
-    return [Table(name, title, columns, lines, _notes(rows), data), _chosen(rows)]
+def _of_clicks(rows: Sequence[Row]) -> list[Table]:
+    source = rows[0].source
+    if source.fraction is None:
+        name, title = f"binary {source.name}", "test AUC and LogLoss, training time, model size"
+        columns = [*LOSS_COLUMNS, *COST_COLUMNS]
+        lines = [[row.contender.title, *_loss_cells(row), *_cost_cells(row)] for row in rows]
+        data = [row.data() for row in rows]
+    else:
+        name, title = f"binary {source.name} simulated", "training time and model size"
+        columns = ["", *COST_COLUMNS]
+        lines = [[row.contender.title, *_cost_cells(row)] for row in rows]
+        data = [row.costs() for row in rows]
+    table = Table(name, f"{source.title}: {title}", columns, lines, _notes(rows), data)
+    return [table, *([_paired(rows)] if source.fraction is None else []), _chosen(rows)]
 
 
-def _clicks_cells(row: Row) -> list[str]:
+def _paired(rows: Sequence[Row]) -> Table:
+    """Differences in loss from LR, from FM and from the paper's PQR of the highest order."""
+    source = rows[0].source
+    measure, order = source.rows().measures[-1], ORDERS[source.name][-1]
+    titles = ("LR", "FM (AdaGrad)", f"PQR k={order} (none)")
+    rivals = [row for row in rows if row.contender.title in titles]
+    columns = ["", *(column for title in titles for column in (f"− {title}", "±"))]
+    lines = []
+    for row in rows:
+        found = [row.minus(rival, measure) for rival in rivals]
+        cells = [text for mean, error in found for text in (signed(mean), small(error))]
+        lines.append([row.contender.title, *cells])
+    title = f"{source.title}: differences in test {NAMES[measure]}, paired split by split"
+    note = "±: standard error of the mean over the splits"
+    return Table(f"paired {source.name}", title, columns, lines, [note])
+
+
+def _loss_cells(row: Row) -> list[str]:
     auc, loss = row.summary("auc"), row.summary("logloss")
-    column = row.contender.printed or ""
     return [
         _with_std(auc["paper"], auc["paper_std"]),
         number(auc["mean"]),
@@ -135,6 +163,12 @@ def _clicks_cells(row: Row) -> list[str]:
         small(loss["seeds_std"]),
         signed(loss["minus_lr"]),
         small(loss["minus_lr_error"]),
+    ]
+
+
+def _cost_cells(row: Row) -> list[str]:
+    column = row.contender.printed or ""
+    return [
         _as_printed(row.source, "time", column),
         times(row.time()),
         _as_printed(row.source, "size", column),
@@ -184,23 +218,35 @@ def _words(settings: dict[str, Any], edges: dict[str, str]) -> str:
         return "none" if value is None else value if isinstance(value, str) else f"{value:g}"
 
     arrows = {name: {"highest": "↑", "lowest": "↓"}[edge] for name, edge in edges.items()}
-    shown = {name: settings[name] for name in settings if settings[name] != hyper.MAX_ORDER}
-    words = [f"{name}={word(value)}{arrows.get(name, '')}" for name, value in shown.items()]
+    words = [f"{name}={word(value)}{arrows.get(name, '')}" for name, value in settings.items()]
     return " ".join(words) or "none"
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
     source = rows[0].source
-    notes = [source.rows().note]
-    most = max(row.results[0]["order"] for row in rows if row.contender.kind == "pqr")
+    notes, most = [source.rows().note, *_amounts(rows)], source.features()
     if any(most < (row.contender.order or 0) < hyper.MAX_ORDER for row in rows):
-        notes.append(f"a larger k than {most:,} makes all features of the training part high")
-    orders = {
-        row.contender.title: ", ".join(f"{result['order']:,}" for result in row.results)
-        for row in rows
-        if row.contender.kind == "pqr" and row.contender.order is None
-    }
-    return notes + [f"{title}: k = {found}" for title, found in orders.items()]
+        notes.append(f"a larger k than {most:,} makes all features high")
+    for row in rows:
+        if row.results and row.contender.kind == "pqr" and row.contender.order is None:
+            found = ", ".join(f"{result['order']:,}" for result in row.results)
+            notes.append(f"{row.contender.title}: k = {found}")
+    return notes
+
+
+def _amounts(rows: Sequence[Row]) -> list[str]:
+    """How many splits and seeds there are, and what is not finished."""
+    splits = max(len(row.results) for row in rows)
+    seeds = max((len(r["tests"]) for row in rows for r in row.results), default=0)
+    found = [f"splits: {splits}; seeds on each, for FM and DiFacto: {seeds}"]
+    fewer: dict[int, list[str]] = {}
+    for row in rows:
+        if len(row.results) < max(1, splits):
+            fewer.setdefault(len(row.results), []).append(row.contender.title)
+    for count, titles in fewer.items():
+        some = "only the first split" if count == 1 else f"only the first {count} splits"
+        found.append(f"{some if count else 'not finished'}: {', '.join(titles)}")
+    return found
 
 
 def stats(names: Sequence[str] = (*RATINGS, *CLICKS)) -> list[Table]:
@@ -217,10 +263,13 @@ def _counted(source: Source) -> tuple[list[str], str, dict[str, Any]]:
     here: dict[str, Any] = {"rows": None, "features": None, "nonzeros_per_row": None}
     note = f"{source.title}: not found"
     if source.present():
-        batch = source.rows().batch
-        here["rows"], here["features"] = len(batch), separation.Counts.of(batch).distinct
-        here["nonzeros_per_row"] = len(batch.indices) / len(batch)
-        note = f"{source.title}: {source.rows().note}"
+        counted = summarised(known)
+        here["rows"], here["features"] = counted.rows, counted.features
+        here["nonzeros_per_row"] = counted.nonzeros / counted.rows
+        what = loss_named(known.loss).mean_label
+        note = f"{source.title}: {what} {counted.mean_label:.4f}"
+        if not counted.all_rows:
+            note += f"; the first rows only (pqr data stats {source.name} --all counts the others)"
     paper = {"rows": known.paper_rows, "features": known.paper_features}
     cells = [count(part[name]) for name in paper for part in (paper, here)]
     label = "binary" if loss_named(known.loss).metrics.ranks else "numerical"
@@ -243,7 +292,9 @@ def signed(value: float | None) -> str:
 
 
 def small(value: float | None) -> str:
-    return NONE if value is None else f"{value:.4f}" if value >= 0.001 else f"{value:.0e}"
+    if value is None or value == 0:
+        return NONE if value is None else "0"
+    return f"{value:.4f}" if value >= 0.001 else f"{value:.0e}"
 
 
 def _with_std(value: float | None, std: float | None) -> str:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import Thread
 from typing import cast
 
+from pqrlearn.errors import PqrError
 from pqrlearn.journal import Journal, key_of
-from pqrlearn.paper.protocol import Cell, Contender, Plan, Result, cell, measure
+from pqrlearn.paper.plan import Plan, cell
+from pqrlearn.paper.protocol import Cell, Contender, Result, measure
 from pqrlearn.paper.sources import Source
 
 OnStep = Callable[[float, str], None]
@@ -24,13 +29,21 @@ def silent(done: float, text: str) -> None:
     """Shows nothing."""
 
 
+class Unfinished(PqrError):
+    """A cell has no result, and none was to be computed."""
+
+
 @dataclass
 class Workspace:
-    """A folder for results, and the number of processes that compute them."""
+    """A folder for results, and the number of processes that compute them.
+
+    With `finished`, none is computed: what is missing raises Unfinished.
+    """
 
     cache: Path | None
     jobs: int = 1
     watch: OnStep = silent
+    finished: bool = False
 
     def __post_init__(self) -> None:
         self.journal = Journal(self.cache / "cells.jsonl" if self.cache else None)
@@ -43,10 +56,14 @@ class Workspace:
             source.rows()
         keys = [one.key() for one in cells]
         missing = {key: c for key, c in zip(keys, cells, strict=True) if key not in self.journal}
+        if missing and self.finished:
+            raise Unfinished(f"{len(missing)} cells are not finished; leave out --finished")
         costs = {key: c.cost() for key, c in missing.items()}
-        # The longest first, but grouped by source: a process reads the rows of a source once.
+        # The longest first, so that all processes end together, but grouped by source: a process
+        # reads the rows of a source once.
         first = {c.source: at for at, c in reversed(list(enumerate(cells)))}
-        order = sorted(missing, key=lambda key: (first[missing[key].source], -costs[key]))
+        sign = 1 if self.jobs == 1 else -1  # alone, the shortest first: more is done if stopped
+        order = sorted(missing, key=lambda key: (first[missing[key].source], sign * costs[key]))
         self.reused += len(set(keys)) - len(missing)
         done, total = 0.0, sum(costs.values())
         for key, result in self._measured({key: missing[key] for key in order}):
@@ -54,7 +71,7 @@ class Workspace:
                 self.journal.put(key, result)
                 done += costs[key]
                 order.remove(key)
-            self.watch(done / total, f"{len(order)} cells to go, the longest first")
+            self.watch(done / total, f"{len(order)} cells to go")
         return [self.journal[key] for key in keys]
 
     def _measured(self, cells: dict[str, Cell]) -> Iterator[tuple[str, Result]]:
@@ -74,14 +91,26 @@ class Workspace:
                 yield from ((work[future], future.result()) for future in finished)
 
 
+def _start_worker() -> None:
+    """Ctrl-C ends a worker silently, and so does the end of its parent, however it came."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = parent_process()
+    assert parent is not None
+    Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
+
+
 @contextmanager
 def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes, because not every learner releases the GIL."""
     pool = ProcessPoolExecutor(
         jobs,
         mp_context=get_context("spawn"),
-        initializer=signal.signal,
-        initargs=(signal.SIGINT, signal.SIG_DFL),  # Ctrl-C ends them silently
+        initializer=_start_worker,
     )
     try:
         yield pool
@@ -90,28 +119,38 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def accuracy(
-    workspace: Workspace, plan: Plan, entries: Sequence[tuple[Source, Contender]]
+    workspace: Workspace,
+    plan: Plan,
+    entries: Sequence[tuple[Source, Contender]],
+    tuned: int | None = None,
 ) -> list[list[Result]]:
     """The results of each contender on its source, one for each split.
 
-    Costly contenders are tuned on the first splits only, and reuse their settings on the others.
+    Costly contenders are tuned on the first splits only, and reuse their settings on the others;
+    with `tuned`, all contenders are tuned on that many splits.
     """
-    few = min(plan.costly_splits, plan.splits)
-    tuned = [few if contender.costly else plan.splits for _, contender in entries]
+    splits = [plan.splits_of(source, contender) for source, contender in entries]
     early = [
-        cell(plan, source, contender, split)
-        for (source, contender), splits in zip(entries, tuned, strict=True)
-        for split in range(splits)
+        min(count, tuned or (plan.costly_splits if contender.costly else count))
+        for (_, contender), count in zip(entries, splits, strict=True)
     ]
-    found = iter(workspace.results(early))
-    first = [[next(found) for _ in range(splits)] for splits in tuned]
-    late = [
-        cell(plan, source, contender, split, settings=mine[split % few]["settings"])
-        for (source, contender), mine in zip(entries, first, strict=True)
-        for split in range(len(mine), plan.splits)
+    cells = [
+        cell(plan, *entry, split)
+        for entry, count in zip(entries, early, strict=True)
+        for split in range(count)
     ]
-    found = iter(workspace.results(late))
-    return [mine + [next(found) for _ in range(len(mine), plan.splits)] for mine in first]
+    found = iter(workspace.results(cells))
+    first = [[next(found) for _ in range(count)] for count in early]
+    cells = [
+        cell(plan, *entry, split, settings=mine[split % len(mine)]["settings"])
+        for entry, mine, count in zip(entries, first, splits, strict=True)
+        for split in range(len(mine), count)
+    ]
+    found = iter(workspace.results(cells))
+    return [
+        mine + [next(found) for _ in range(len(mine), count)]
+        for mine, count in zip(first, splits, strict=True)
+    ]
 
 
 def training_times(
@@ -126,6 +165,8 @@ def training_times(
         for contender, result in entries
     ]
     key = key_of("times", plan.timings, [mine.key() for mine in cells])
+    if workspace.finished and key not in workspace.journal:
+        raise Unfinished(f"{source.title}: times are not finished; leave out --finished")
 
     def rounds() -> list[list[float]]:
         tasks = [mine.task() for mine in cells]
