@@ -122,7 +122,7 @@ def test_work_on_another_thread_does_not_ask() -> None:
 
 
 def test_an_interrupt_waits_for_the_end_of_the_block() -> None:
-    steps = []
+    steps, before = [], signal.getsignal(signal.SIGINT)
 
     def interrupted() -> None:
         with without_interrupts():
@@ -135,4 +135,4 @@ def test_an_interrupt_waits_for_the_end_of_the_block() -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert steps == ["inner", "outer"]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before

@@ -7,6 +7,7 @@ import math
 import os
 import pickle
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,11 +59,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("pqrlearn")
     for name, value in settings.items():
         builder = builder.config(name, value)
+    on_interrupt = signal.getsignal(signal.SIGINT)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     application = session.sparkContext.applicationId
     yield session
     session.stop()
+    signal.signal(signal.SIGINT, on_interrupt)  # other tests of this process, too, are interrupted
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     shutil.rmtree(home / "work" / application, ignore_errors=True)  # logs of the executors
 
