@@ -90,8 +90,8 @@ class Learner(Looking, ABC):
 
         Labels and weights are checked before the first row is learned. A row whose values are too
         large, or that has too many pairs, raises RefusedRow after the rows before it have been
-        learned. New names of the batch
-        are added to the model's, including those of rows with weight 0, so that numbers are unique.
+        learned. New names of the batch are added to the model's, including those of rows with
+        weight 0, so that numbers are unique.
 
         >>> from pqrlearn import LR, Batch
         >>> LR().learn_margins(Batch.from_rows([([3], [1.0])], labels=[1])).tolist()
